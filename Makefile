@@ -1,0 +1,43 @@
+# Two commands do everything: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint format clean
+
+demo: $(VENV)/.demo ## train CASM and Baseline on embedded data, extract, evaluate; one table, one page
+	$(BIN)/casmap demo --out demo
+
+test: $(VENV)/.test ## lint, types and the whole test suite
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo
+
+# A virtual environment made by a script that failed half-way has no marker, so it is made again.
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "casmap needs Python 3.11 or newer; say which with make PYTHON=python3.11"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -qq -y python3-venv && $(PYTHON) -m venv $(VENV); \
+	  else echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv) and try again."; exit 2; fi; }
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP_INSTALL) --editable '.[train]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
+	$(PIP_INSTALL) --editable '.[test]'
+	@touch $@ $(VENV)/.demo
