@@ -1,0 +1,197 @@
+"""Photos from anywhere: every kind of file, picture or array becomes one kind of array, or one clear sentence."""
+
+import contextlib
+import glob
+import io
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import PIL.Image
+import PIL.ImageOps
+
+from casmap.errors import UnreadableImage, UserError
+
+Image = npt.NDArray[np.uint8]
+
+# 512 MB of RGB. The largest cameras (150 megapixels) stay below; a bomb of a few kB that unpacks to more does not.
+MAX_PIXELS = 512 * 2**20 // 3
+
+# Named one by one because Pillow knows formats that are not safe to open blindly: for EPS it runs Ghostscript.
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
+    "PNG": (".png", ".apng"),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
+    "JPEG2000": (".jp2", ".j2k"),
+    "AVIF": (".avif",),
+}
+IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+
+
+def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) -> Image:
+    """Open a file, its bytes, a Pillow image or an array as (H, W, 3) uint8 RGB, upright as its EXIF data say.
+
+    An animation gives its first frame. Transparent pixels are laid on white, as on a page: the colour stored under
+    them was never meant to be seen. Arrays are (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of bool, uint8, uint16 or
+    of floats from 0 to 1. Whatever cannot be opened raises UnreadableImage.
+
+    >>> open_image(np.array([[0.0, 1.0]])).tolist()
+    [[[0, 0, 0], [255, 255, 255]]]
+    >>> open_image("missing.jpg")
+    Traceback (most recent call last):
+    casmap.errors.UnreadableImage: missing.jpg does not exist.
+    """
+    path = source if isinstance(source, str | Path) else getattr(source, "filename", "")
+    name = str(path) or "The given image"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS decides, not a warning
+            if isinstance(source, np.ndarray):
+                return _upright_rgb(PIL.Image.fromarray(_eight_bits(source)))
+            if isinstance(source, PIL.Image.Image):
+                return _upright_rgb(source)
+            with PIL.Image.open(_readable(source), formats=tuple(FORMATS)) as image:
+                return _upright_rgb(image)
+    except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
+        raise UnreadableImage(f"{name} {_reason(error)}.") from error
+
+
+def find_images(sources: Iterable[str | Path]) -> list[Path]:
+    """List the images that files, folders and glob patterns name: in the order given, each once.
+
+    A named file is taken whatever its suffix. Folders are searched to the bottom, and folders and patterns give their
+    visible files with one of IMAGE_SUFFIXES, sorted. A source that gives nothing raises UserError.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in "b.jpg", "a.png", "notes.txt":
+    ...     (folder / name).touch()
+    >>> [path.name for path in find_images([folder / "b.jpg", folder])]
+    ['b.jpg', 'a.png']
+    """
+    found: dict[str, Path] = {}
+    for source in sources:
+        for path in _images_of(Path(source)):
+            found.setdefault(os.path.abspath(path), path)
+    return list(found.values())
+
+
+def encode_png(image: Image) -> bytes:
+    """Encode a (H, W) grey or (H, W, 3) RGB image as the bytes of a PNG file.
+
+    >>> open_image(encode_png(np.full((2, 3), 7, np.uint8))).shape
+    (2, 3, 3)
+    """
+    bgr = image if image.ndim == 2 else image[..., ::-1]
+    return cv2.imencode(".png", bgr)[1].tobytes()  # takes a quarter of the time that Pillow needs
+
+
+def _readable(source: str | Path | bytes) -> Path | io.BytesIO:
+    """What Pillow can read without waiting for ever, as it would at a pipe."""
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    if not isinstance(source, str | Path):
+        raise TypeError(f"it is a {type(source).__name__}, not a file, bytes, a Pillow image or an array")
+    path = Path(source)
+    if path.exists() and not path.is_file():
+        raise IsADirectoryError(path)
+    return path
+
+
+def _upright_rgb(image: PIL.Image.Image) -> Image:
+    """Decode, turn and colour a Pillow image, once its header says that it has a sane size."""
+    if image.width * image.height > MAX_PIXELS:
+        raise PIL.Image.DecompressionBombError
+    if image.width * image.height == 0:
+        raise ValueError("it has no pixels")
+    image.load()  # broken pixels fail here, which leaves only broken EXIF data to fail below: good pixels go on
+    with contextlib.suppress(Exception):
+        image = PIL.ImageOps.exif_transpose(image)
+    if image.mode.startswith(("I", "F")):
+        image = PIL.Image.fromarray(_stretched(np.asarray(image)))
+    elif image.has_transparency_data:
+        white = PIL.Image.new("RGBA", image.size, "white")
+        image = PIL.Image.alpha_composite(white, image.convert("RGBA"))
+    return np.array(image.convert("RGB"))
+
+
+def _eight_bits(array: npt.NDArray[Any]) -> Image:
+    """Bring an array of one of the accepted shapes and types to 8 bits: (H, W), (H, W, 3) or (H, W, 4)."""
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    if array.ndim != 2 and (array.ndim != 3 or array.shape[2] not in (3, 4)):
+        raise ValueError(f"an array of shape {array.shape} is not (H, W), (H, W, 1), (H, W, 3) or (H, W, 4)")
+    if array.size == 0:
+        raise ValueError("it has no pixels")
+    if array.dtype == np.uint8:
+        return np.asarray(array, np.uint8)
+    if array.dtype == np.bool_:
+        return np.where(array, np.uint8(255), np.uint8(0))
+    if array.dtype == np.uint16:
+        return _stretched(array) if array.ndim == 2 else (array // 257).astype(np.uint8)  # colour has a known white
+    if np.issubdtype(array.dtype, np.floating):
+        if not (array.min() >= 0 and array.max() <= 1):  # put so that NaN fails too
+            raise ValueError("an array of floats must lie between 0 and 1")
+        return np.asarray(np.rint(array * 255), np.uint8)
+    raise ValueError(f"an array of {array.dtype} is not one of bool, uint8, uint16 or floats from 0 to 1")
+
+
+def _stretched(grey: npt.NDArray[Any]) -> Image:
+    """Spread deep grey values from black to white.
+
+    The type does not say where white is: a camera's 12 bits in a 16-bit file would come out black if 65535 were, and
+    Pillow's own conversion clips everything above 255.
+    """
+    levels = np.nan_to_num(grey.astype(np.float64))
+    levels -= levels.min()
+    return np.rint(levels * (255 / (levels.max() or 1))).astype(np.uint8)
+
+
+def _reason(error: Exception) -> str:
+    """The rest of a sentence that begins with the image's name."""
+    match error:
+        case FileNotFoundError():
+            return "does not exist"
+        case IsADirectoryError():
+            return "is a folder or a device, not an image file"
+        case PermissionError():
+            return "may not be read: permission denied"
+        case PIL.UnidentifiedImageError():
+            return f"is not an image of a kind that can be opened ({', '.join(FORMATS)})"
+        case PIL.Image.DecompressionBombError():
+            return f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit"
+    said = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
+    return f"cannot be opened: {said or type(error).__name__}"
+
+
+def _images_of(source: Path) -> list[Path]:
+    """The images that one source names: at least one."""
+    try:
+        if source.is_dir():
+            inside = [path for path in source.rglob("*") if not _hidden(path.relative_to(source))]
+            missing = f"There is no image in the folder {source}."
+        elif source.exists():
+            return [source]
+        else:
+            inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
+            missing = f"{source} does not exist, and no image matches it as a pattern."
+        images = [path for path in inside if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    except OSError as error:
+        raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
+    if not images:
+        raise UserError(missing)
+    return sorted(images)
+
+
+def _hidden(path: Path) -> bool:
+    """Whether a file or a folder above it is hidden: thumbnails and the `._` twins of macOS are nobody's photos."""
+    return any(part.startswith(".") for part in path.parts)

@@ -1,0 +1,239 @@
+"""The answer for one photo: its soft mask, and the views of it that the paper defines."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from casmap.atomic import write_whole
+from casmap.images import Image, encode_png
+
+Mask = npt.NDArray[np.float32]
+Binary = npt.NDArray[np.bool_]
+
+MASKED = np.uint8(128)  # shown where pixels are taken away: the network sees the mean colour there
+HEAT = 0.6  # how much of the photo the heat hides where the mask is 1
+INPAINT_RADIUS = 3
+INPAINT_SIDE = 1024
+STRIP_HEIGHT = 256
+STRIP_GAP = 4
+
+
+def binary_mask(mask: npt.ArrayLike, alpha: float = 1.0) -> Binary:
+    """Discretize masks (..., H, W) as the paper does: b = 1 where m >= alpha * mean(m), each by its own mean.
+
+    With alpha up to 1 no binary mask is empty; that of a constant mask is full.
+
+    >>> binary_mask([[0.1, 0.2], [0.3, 1.0]]).tolist()
+    [[False, False], [False, True]]
+    """
+    # The mean of equal float32 numbers is exact in float64: rounding would empty a constant mask.
+    mask = np.asarray(mask, np.float32)
+    threshold = alpha * mask.mean((-2, -1), dtype=np.float64, keepdims=True)
+    return np.asarray(mask >= threshold)
+
+
+def largest_component(binary: Binary) -> Binary:
+    """Keep the largest 8-connected component of (H, W); of equal ones, the first in reading order.
+
+    >>> largest_component(np.array([[True, False, True], [False, False, True]])).tolist()
+    [[False, False, True], [False, False, True]]
+    """
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    areas = stats[:, cv2.CC_STAT_AREA]
+    areas[0] = 0  # the background is no component
+    first = areas[labels].argmax()  # OpenCV does not number components in reading order
+    return np.asarray(binary & (labels == labels.flat[first]))
+
+
+def tight_box(binary: Binary) -> tuple[int, int, int, int] | None:
+    """Give the tightest box x0, y0, x1, y1 around (H, W) as edges: x1 - x0 is its width; None around nothing.
+
+    >>> tight_box(np.array([[False, True, True], [False, False, False]]))
+    (1, 0, 3, 1)
+    """
+    columns, rows = np.flatnonzero(binary.any(axis=0)), np.flatnonzero(binary.any(axis=1))
+    if columns.size == 0:
+        return None
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class SaliencyMap:
+    """A photo (H, W, 3) uint8 and its mask (H, W) float32 in [0, 1]: 1 where the evidence for its class is.
+
+    Every view takes alpha, the level of the binary mask relative to the mask's mean; 1 is the paper's.
+
+    >>> photo, mask = np.zeros((2, 3, 3), np.uint8), np.array([[0, 0.9, 0.9], [0, 0, 0]])
+    >>> found = SaliencyMap(photo, mask, name="cat")
+    >>> found.box()
+    (1, 0, 3, 1)
+    >>> found
+    SaliencyMap(name='cat')
+    """
+
+    photo: Image = field(repr=False)
+    mask: Mask = field(repr=False)
+    name: str = "photo"
+
+    def __post_init__(self) -> None:
+        if self.photo.dtype != np.uint8 or self.photo.ndim != 3 or self.photo.shape[2] != 3 or self.photo.size == 0:
+            raise ValueError(f"a photo is (H, W, 3) uint8, not {self.photo.shape} {self.photo.dtype}")
+        if self.mask.shape != self.photo.shape[:2]:
+            raise ValueError(f"the mask is {self.mask.shape}, its photo {self.photo.shape[:2]}")
+        if not (self.mask.min() > -1e-3 and self.mask.max() < 1 + 1e-3):  # put so that NaN fails too
+            raise ValueError("the mask leaves [0, 1]")
+        # Interpolation may overshoot by a rounding error.
+        object.__setattr__(self, "mask", np.clip(self.mask, 0, 1).astype(np.float32))
+
+    @property
+    def area(self) -> float:
+        """The mean of the mask: how much of the photo is evidence.
+
+        >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 0.5]])).area
+        0.25
+        """
+        return float(self.mask.mean(dtype=np.float64))
+
+    def binary(self, alpha: float = 1.0) -> Binary:
+        """Discretize the mask: (H, W).
+
+        >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 0.5]])).binary().tolist()
+        [[False, True]]
+        """
+        return binary_mask(self.mask, alpha)
+
+    def connected(self, alpha: float = 1.0) -> Binary:
+        """Keep the dominant object, the largest component of the binary mask: (H, W).
+
+        >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).connected().tolist()
+        [[False, False, True, True]]
+        """
+        return largest_component(self.binary(alpha))
+
+    def box(self, alpha: float = 1.0) -> tuple[int, int, int, int] | None:
+        """Give the tightest box x0, y0, x1, y1 around the dominant object, as edges in the photo's pixels.
+
+        >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).box()
+        (2, 0, 4, 1)
+        """
+        return tight_box(self.connected(alpha))
+
+    def masked_in(self, alpha: float = 1.0) -> Image:
+        """Show only the evidence, b * x: (H, W, 3).
+
+        >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 1.0]])).masked_in().tolist()
+        [[[128, 128, 128], [0, 0, 0]]]
+        """
+        return np.where(self.binary(alpha)[..., None], self.photo, MASKED)
+
+    def masked_out(self, alpha: float = 1.0) -> Image:
+        """Show all but the evidence, (1 - b) * x: (H, W, 3).
+
+        >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 1.0]])).masked_out().tolist()
+        [[[0, 0, 0], [128, 128, 128]]]
+        """
+        return np.where(self.binary(alpha)[..., None], MASKED, self.photo)
+
+    def inpainted(self, alpha: float = 1.0) -> Image:
+        """Fill the masked-out pixels from their surroundings with Telea's algorithm: (H, W, 3).
+
+        >>> photo = np.full((8, 8, 3), 50, np.uint8)
+        >>> photo[3, 3] = 255
+        >>> bool(SaliencyMap(photo, (photo[..., 0] == 255).astype(np.float32)).inpainted().max() < 60)
+        True
+        """
+        hole = self.binary(alpha)
+        # Half of a 12-megapixel photo takes Telea 9 s, and what it fills in is smooth: fill a small copy instead.
+        small = _resized(self.photo, INPAINT_SIDE / max(hole.shape))
+        # A small pixel is known only if all that it covers is, or it would carry the object's colour into the filling.
+        small_hole = _resized(hole.astype(np.float32), INPAINT_SIDE / max(hole.shape)) > 0
+        if small_hole.all():  # OpenCV would give the photo back, object and all
+            return self.masked_out(alpha)
+        filled = cv2.inpaint(small, small_hole.astype(np.uint8), INPAINT_RADIUS, cv2.INPAINT_TELEA)
+        filled = cv2.resize(filled, hole.shape[::-1], interpolation=cv2.INTER_LINEAR)
+        return np.where(hole[..., None], np.asarray(filled, np.uint8), self.photo)
+
+    def overlay(self, alpha: float = 1.0) -> Image:
+        """Lay the mask as heat on the photo and draw the box: (H, W, 3).
+
+        >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).overlay().shape
+        (4, 4, 3)
+        """
+        heat = cv2.applyColorMap(self._grey(), cv2.COLORMAP_INFERNO)[..., ::-1]
+        # The heat is as opaque as the mask is high: the rest of the photo stays as it is.
+        shown = cv2.blendLinear(self.photo, heat, 1 - HEAT * self.mask, HEAT * self.mask)
+        box = self.box(alpha)
+        if box is not None:
+            x0, y0, x1, y1 = box
+            thickness = max(1, round(min(self.mask.shape) / 150))
+            cv2.rectangle(shown, (x0, y0), (x1 - 1, y1 - 1), (255, 255, 255), thickness)
+        return np.asarray(shown, np.uint8)
+
+    def strip(self, alpha: float = 1.0) -> Image:
+        """Put photo, overlay, masked-in, masked-out and inpainted side by side, at most 256 pixels high.
+
+        >>> SaliencyMap(np.zeros((500, 500, 3), np.uint8), np.zeros((500, 500))).strip().shape
+        (256, 1296, 3)
+        """
+        scale = STRIP_HEIGHT / self.photo.shape[0]
+        small = SaliencyMap(_resized(self.photo, scale), _resized(self.mask, scale))
+        views = [small.overlay(alpha), small.masked_in(alpha), small.masked_out(alpha), small.inpainted(alpha)]
+        gap = np.full((small.photo.shape[0], STRIP_GAP, 3), 255, np.uint8)
+        return np.hstack([small.photo, *(part for view in views for part in (gap, view))])
+
+    def save(self, folder: str | Path, everything: bool = False, alpha: float = 1.0) -> list[Path]:
+        """Write `<name>-mask.png` (grey) and `<name>-overlay.png`, or every view, to a folder; give the paths.
+
+        >>> import tempfile
+        >>> found = SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4), name="cat")
+        >>> [path.name for path in found.save(tempfile.mkdtemp())]
+        ['cat-mask.png', 'cat-overlay.png']
+        """
+        views = {"mask": self._grey(), "overlay": self.overlay(alpha)}
+        if everything:
+            views["masked-in"] = self.masked_in(alpha)
+            views["masked-out"] = self.masked_out(alpha)
+            views["inpainted"] = self.inpainted(alpha)
+        stem = re.sub(r"[\\/:]", "-", self.name)  # a name like ../x must not leave the folder
+        paths = {kind: Path(folder) / f"{stem}-{kind}.png" for kind in views}
+        for kind, path in paths.items():
+            write_whole(path, encode_png(views[kind]))
+        return list(paths.values())
+
+    def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:
+        """Say what was found, ready for JSON.
+
+        >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).to_dict()
+        {'name': 'photo', 'width': 4, 'height': 4, 'box': [0, 0, 4, 4], 'area': 0.25}
+        """
+        height, width = self.mask.shape
+        box = self.box(alpha)
+        return {
+            "name": self.name,
+            "width": width,
+            "height": height,
+            "box": None if box is None else list(box),
+            "area": round(self.area, 4),
+        }
+
+    def _repr_png_(self) -> bytes:
+        """How a notebook shows it."""
+        return encode_png(self.strip())
+
+    def _grey(self) -> Image:
+        """The mask in 8 bits: (H, W)."""
+        return np.rint(self.mask * 255).astype(np.uint8)
+
+
+def _resized(array: npt.NDArray[Any], scale: float) -> npt.NDArray[Any]:
+    """Shrink (H, W[, C]) by averaging; never enlarge."""
+    if scale >= 1:
+        return array
+    height, width = array.shape[:2]
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    return np.asarray(cv2.resize(array, size, interpolation=cv2.INTER_AREA), array.dtype)
