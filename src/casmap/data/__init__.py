@@ -1,0 +1,1 @@
+"""Photos in: folders, generated scenes, batches."""

@@ -1,0 +1,1 @@
+"""Masks measured against what is known."""

@@ -1,0 +1,119 @@
+"""Object localization as in section 5.3: the official metric (OM), the localization error (LE) and the continuous F1.
+
+A box is x0, y0, x1, y1 in edges of pixels: x1 - x0 is its width. True boxes may reach out of the picture.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from casmap.saliency_map import binary_mask, largest_component, tight_box
+
+Box = tuple[float, float, float, float]
+
+
+def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Intersection over union of one box with each of some: (4,), (n, 4) -> (n,); leading axes broadcast.
+
+    IOU(A, B) = |A ∩ B| / |A ∪ B|, and 0 where both are empty.
+
+    >>> iou((0, 0, 2, 2), [[0, 0, 2, 2], [1, 0, 3, 2], [5, 5, 6, 6]])
+    array([1.        , 0.33333333, 0.        ])
+    """
+    a, b = np.asarray(box, dtype=np.float64), np.asarray(boxes, dtype=np.float64)
+    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    both = np.maximum(sides, 0.0).prod(axis=-1)
+    either = _area(a) + _area(b) - both
+    return np.asarray(np.divide(both, either, out=np.zeros_like(either), where=either > 0))
+
+
+def predicted_box(mask: npt.NDArray[np.floating], alpha: float = 1.0) -> Box | None:
+    """The tightest box around the binary connected mask of a mask (H, W); None where the binary mask is empty.
+
+    >>> predicted_box(np.array([[0.0, 0.9, 0.8], [0.0, 0.7, 0.1]]))
+    (1, 0, 3, 2)
+    """
+    return tight_box(largest_component(binary_mask(mask, alpha)))
+
+
+def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: float = 0.5) -> bool:
+    """Whether at least one of the true boxes (n, 4) has an IOU with the box that is higher than the threshold.
+
+    >>> is_localized((0, 0, 2, 2), np.array([[9.0, 9, 10, 10], [0, 0, 2, 3]]))
+    True
+    >>> is_localized((0, 0, 2, 2), np.array([[0.0, 0, 2, 4]]))  # 0.5 is not higher than 0.5
+    False
+    """
+    return box is not None and bool((iou(box, boxes) > threshold).any())
+
+
+def localization_error(
+    predicted: Sequence[Box | None], true: Sequence[npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float64]:
+    """LE of each image: 1 unless its predicted box is localized among its true boxes; N, N times (n, 4) -> (N,).
+
+    >>> localization_error([(0, 0, 2, 2), None], [np.array([[0.0, 0, 2, 3]]), np.array([[0.0, 0, 2, 3]])])
+    array([0., 1.])
+    """
+    return np.array([not is_localized(*pair) for pair in zip(predicted, true, strict=True)], dtype=np.float64)
+
+
+def official_metric(errors: npt.NDArray[np.float64], right_class: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """OM of each image: 1 unless it is localized and its first guess of the class is right; (N,), (N,) -> (N,).
+
+    >>> official_metric(np.array([0.0, 0.0, 1.0]), np.array([True, False, True]))
+    array([0., 1., 1.])
+    """
+    return np.where(right_class, errors, 1.0)
+
+
+def continuous_f1(mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64]) -> float:
+    """F1 of a mask (H, W) with the true box of boxes (n, 4) that suits it best; 0 for an empty mask or no box.
+
+    P = Σ_{B*} m / Σ m and R = Σ_{B*} m / |B*|, so F1 = 2PR / (P + R) = 2 Σ_{B*} m / (Σ m + |B*|).
+    A pixel counts by the share of it that lies in B*; |B*| includes what lies outside the picture.
+
+    >>> continuous_f1(np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.0, 0, 2, 1]]))  # P = 3/4, R = 3/4
+    0.75
+    """
+    if len(boxes) == 0:
+        return 0.0
+    columns = _coverage(boxes[:, 0], boxes[:, 2], mask.shape[1])
+    rows = _coverage(boxes[:, 1], boxes[:, 3], mask.shape[0])
+    inside = (rows @ mask * columns).sum(axis=1)
+    whole = mask.sum(dtype=np.float64) + _area(boxes)
+    return float(np.divide(2 * inside, whole, out=np.zeros_like(inside), where=whole > 0).max())
+
+
+def center_box(height: int, width: int) -> Box:
+    """The box in the middle of the picture that covers half of its area: both sides times √½. It knows no photo.
+
+    >>> [round(edge, 2) for edge in center_box(100, 200)]
+    [29.29, 14.64, 170.71, 85.36]
+    """
+    margin = (1 - np.sqrt(0.5)) / 2
+    return float(margin * width), float(margin * height), float((1 - margin) * width), float((1 - margin) * height)
+
+
+def center_mask(height: int, width: int) -> npt.NDArray[np.float64]:
+    """The centre box as a mask (H, W): the share of each pixel that lies in it, so the mean mask is ½.
+
+    >>> center_mask(2, 2).round(3)
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    x0, y0, x1, y1 = center_box(height, width)
+    rows = _coverage(np.array([y0]), np.array([y1]), height)
+    return rows.T * _coverage(np.array([x0]), np.array([x1]), width)
+
+
+def _area(boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """|B| of boxes: (..., 4) -> (...)."""
+    return np.asarray((boxes[..., 2:] - boxes[..., :2]).prod(axis=-1))
+
+
+def _coverage(low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+    """How much of each pixel [j, j + 1] of a line lies in each interval [low, high]: (n,), (n,) -> (n, length)."""
+    left = np.arange(length, dtype=np.float64)
+    return np.asarray(np.maximum(np.minimum(high[:, None], left + 1) - np.maximum(low[:, None], left), 0.0))

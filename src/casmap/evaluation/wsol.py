@@ -1,0 +1,119 @@
+"""The two measures of Choe et al. 2020, "Evaluating Weakly Supervised Object Localization Methods Right".
+
+Both look at a mask only after min-max normalisation, image by image, so its overall level counts for nothing. The
+threshold of MaxBoxAccV2 is chosen on photos that are never scored.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from casmap.evaluation.localization import iou
+
+IOU_THRESHOLDS = (0.3, 0.5, 0.7)
+TAUS = np.arange(51) / 50
+# As in the authors' release: a thousand bins of width 0.001, and one for the pixels that are exactly 1.
+BINS = 1001
+
+
+def is_tuning(name: str, share: float = 0.2) -> bool:
+    """Whether the photo of this name belongs to the part that chooses thresholds and is never scored.
+
+    The first 64 bits of the name's SHA-256, as a number in [0, 1), are below `share`: the same on every machine,
+    whatever other photos there are.
+
+    >>> [is_tuning(name) for name in ("cat.jpg", "dog.jpg", "owl.jpg")]
+    [True, False, False]
+    """
+    digest = hashlib.sha256(name.encode()).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
+
+
+def max_box_acc_v2(
+    masks: npt.NDArray[np.floating], boxes: Sequence[npt.NDArray[np.float64]], tuning: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.float64], dict[float, float]]:
+    """MaxBoxAccV2 of each scored image, and each delta's tau: (N, H, W), N times (n, 4), (N,) -> (M,), dict.
+
+    BoxAcc(tau, delta) = 1 where the box of any connected component of {m >= tau} has IOU >= delta with any true box.
+    For each delta of 0.3, 0.5, 0.7, tau is the best on the images that tune (the lowest of equals), of 0, 0.02, ..., 1;
+    an image's score is the mean of its BoxAcc over the deltas.
+
+    >>> masks = np.array([[[1.0, 0.6, 0.0]], [[0.8, 0.5, 0.0]]])
+    >>> box = np.array([[0.0, 0, 2, 1]])
+    >>> max_box_acc_v2(masks, [box, box], np.array([True, False]))  # the whole has IOU 2/3
+    (array([1.]), {0.3: 0.0, 0.5: 0.0, 0.7: 0.02})
+    """
+    if tuning.all() or not tuning.any():
+        raise ValueError("MaxBoxAccV2 needs some photos that choose the threshold and others that are scored.")
+    tune, score = np.flatnonzero(tuning).tolist(), np.flatnonzero(~tuning).tolist()
+    tuned = np.array([_best_ious(masks[i], boxes[i], TAUS) for i in tune])
+    chosen = np.array([TAUS[(tuned >= delta).mean(axis=0).argmax()] for delta in IOU_THRESHOLDS])
+    scored = np.array([_best_ious(masks[i], boxes[i], chosen) for i in score])
+    per_image = (scored >= IOU_THRESHOLDS).mean(axis=1)
+    return per_image, dict(zip(IOU_THRESHOLDS, chosen.tolist(), strict=True))
+
+
+def pxap(masks: npt.NDArray[np.floating], truths: npt.NDArray[np.uint8]) -> float:
+    """Pixel average precision over all pixels of all images: (N, H, W), (N, H, W) of 0, 255 or 128 (ignored) -> float.
+
+    >>> pxap(np.array([[[0.9, 0.5, 0.1]]]), np.array([[[255, 0, 255]]], dtype=np.uint8))  # 1/2 * 1 + 1/2 * 2/3
+    0.8333333333333333
+    """
+    histograms = [pixel_histograms(mask, truth) for mask, truth in zip(masks, truths, strict=True)]
+    return average_precision(np.sum(histograms, axis=0))
+
+
+def pixel_histograms(
+    mask: npt.NDArray[np.floating], truth: npt.NDArray[np.uint8], bins: int = BINS
+) -> npt.NDArray[np.int64]:
+    """How many pixels of the background and of the object fall in each bin of the mask: (H, W), (H, W) -> (2, bins).
+
+    A normalised value m falls in bin floor(m (bins - 1)), so the last one holds the ones. Histograms of images add up:
+    a bootstrap resamples them and calls `average_precision` on their sum.
+
+    >>> pixel_histograms(np.array([[0.0, 0.3], [0.9, 1.0]]), np.array([[0, 0], [128, 255]], dtype=np.uint8), bins=3)
+    array([[2, 0, 0],
+           [0, 0, 1]])
+    """
+    places = np.floor(_normalised(mask) * (bins - 1)).astype(np.int64)
+    return np.stack([np.bincount(places[truth == value], minlength=bins) for value in (0, 255)])
+
+
+def average_precision(histograms: npt.NDArray[np.int64]) -> float:
+    """The area under the curve of precision over recall, thresholds at the bins: (2, bins) -> float.
+
+    AP = Σ_i (R_i - R_{i-1}) P_i, from the highest threshold down.
+
+    >>> average_precision(np.array([[1, 1, 0], [0, 1, 1]]))  # 1/2 * 1 + 1/2 * 2/3
+    0.8333333333333333
+    """
+    false, true = histograms[:, ::-1].cumsum(axis=1)
+    if true[-1] == 0:
+        raise ValueError("Average precision needs at least one pixel of an object.")
+    precision = true / np.maximum(true + false, 1)
+    recall = true / true[-1]
+    return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+def _best_ious(
+    mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64], taus: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """For each tau, the highest IOU of a component's box with a true box: (H, W), (n, 4), (T,) -> (T,)."""
+    normalised = _normalised(mask)
+    return np.array([iou(_component_boxes(normalised >= tau)[:, None], boxes).max(initial=0.0) for tau in taus])
+
+
+def _component_boxes(binary: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """The tightest box around each connected component, neighbours in 8 directions: (H, W) -> (k, 4)."""
+    _, _, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    x, y, width, height = stats[1:, :4].T  # row 0 is the background
+    return np.stack([x, y, x + width, y + height], axis=1).astype(np.float64)
+
+
+def _normalised(mask: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """(m - min m) / (max m - min m), and zeros for a flat mask, as in the authors' release: (H, W) -> (H, W)."""
+    above = np.asarray(mask, dtype=np.float64) - mask.min()
+    return np.asarray(above / (above.max() or 1.0))
