@@ -1,0 +1,90 @@
+"""Batches for training, each a function of the seed and the step alone, so that a run can stop and go on anywhere."""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from casmap.data.photos import PhotoSet
+
+AHEAD = 2  # batches made while the networks work on one
+
+
+class Batches:
+    """Random crops of photos, normalised: images (N, 3, size, size) and labels (N,), for any range of steps.
+
+    An epoch covers `share` of the photos, drawn anew each time. Photos are read in threads: decoding and resizing
+    release Python's lock, and an unreadable photo's error arrives as it is.
+    """
+
+    def __init__(
+        self,
+        photos: PhotoSet,
+        size: int,
+        batch: int,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        seed: int = 0,
+        share: float = 1.0,
+        smallest_crop: float = 0.08,
+        flip: bool = True,
+        threads: int = 2,
+    ) -> None:
+        self.photos, self.size, self.seed, self.smallest_crop, self.flip = photos, size, seed, smallest_crop, flip
+        self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
+        self.batch = min(batch, self.covered)
+        self.threads = threads
+        self._mean = torch.tensor(mean).view(1, 3, 1, 1) * 255
+        self._std = torch.tensor(std).view(1, 3, 1, 1) * 255
+
+    def indices(self, step: int) -> npt.NDArray[np.int64]:
+        """Which photos are in the batch of this step."""
+        epoch, place = divmod(step, self.covered // self.batch)
+        order = np.random.default_rng((self.seed, 1, epoch)).permutation(len(self.photos))
+        return order[place * self.batch : (place + 1) * self.batch]
+
+    def between(self, start: int, stop: int, device: torch.device | str = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of steps start, ..., stop - 1."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            waiting: deque[list[Future[npt.NDArray[np.uint8]]]] = deque()
+            for step in range(start, stop + AHEAD):
+                if step < stop:
+                    indices = self.indices(step)
+                    waiting.append([pool.submit(self._crop, int(i), step, n) for n, i in enumerate(indices)])
+                if step >= start + AHEAD:
+                    crops = np.stack([future.result() for future in waiting.popleft()])
+                    labels = self.photos.labels[self.indices(step - AHEAD)]
+                    yield self.normalise(crops).to(device), torch.from_numpy(labels).to(device)
+
+    def normalise(self, images: npt.NDArray[np.uint8]) -> Tensor:
+        """(N, H, W, 3) uint8 -> (N, 3, H, W) float, zero mean: a masked pixel is the mean colour."""
+        tensor = torch.from_numpy(images).permute(0, 3, 1, 2).to(torch.float32)
+        return ((tensor - self._mean) / self._std).contiguous(memory_format=torch.channels_last)
+
+    def _crop(self, index: int, step: int, place: int) -> npt.NDArray[np.uint8]:
+        rng = np.random.default_rng((self.seed, 2, step, place))
+        crop = random_resized_crop(self.photos.image(index), self.size, rng, self.smallest_crop)
+        return crop[:, ::-1] if self.flip and rng.random() < 0.5 else crop
+
+
+def random_resized_crop(
+    image: npt.NDArray[np.uint8], size: int, rng: np.random.Generator, smallest: float
+) -> npt.NDArray[np.uint8]:
+    """A random part of an image, at least `smallest` of it, 3:4 to 4:3 in shape, resized to (size, size, 3)."""
+    height, width = image.shape[:2]
+    for _ in range(10):
+        area = height * width * rng.uniform(smallest, 1)
+        ratio = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+        w, h = round(np.sqrt(area * ratio)), round(np.sqrt(area / ratio))
+        if 0 < w <= width and 0 < h <= height:
+            break
+    else:
+        w = h = min(height, width)
+    top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
+    how = cv2.INTER_AREA if h > size else cv2.INTER_LINEAR
+    return np.asarray(cv2.resize(image[top : top + h, left : left + w], (size, size), interpolation=how), np.uint8)

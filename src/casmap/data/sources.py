@@ -1,0 +1,56 @@
+"""DATA on the command line: a folder of photos, or `scenes` and its variants."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+from casmap.data.folders import PhotoFolder
+from casmap.data.photos import PhotoSet
+from casmap.data.scenes import MAX_CLASSES, Half, Scenes, Variant
+from casmap.errors import UserError
+
+HELD_OUT = 1_000_000  # added to the seed of scenes that are evaluated, so that none of them was trained on
+_NUMBERS = {
+    "classes": (2, MAX_CLASSES),
+    "photos": (1, 10**7),
+    "size": (32, 1024),
+    "seed": (0, HELD_OUT - 1),
+    "first_class": (0, 58),
+}
+
+
+def open_photos(
+    data: str, held_out: bool = False, boxes: str | Path | None = None, masks: str | Path | None = None
+) -> PhotoSet:
+    """Open a folder of class folders, or `scenes[:option=value,...]`, e.g. scenes:variant=twins,photos=500,seed=3.
+
+    >>> open_photos("scenes:classes=5,photos=20").classes
+    ['class-00', 'class-01', 'class-02', 'class-03', 'class-04']
+    """
+    name, _, options = data.partition(":")
+    if name != "scenes" or Path(data).is_dir():
+        return PhotoFolder(data, boxes, masks)
+    known = _scene_options(options)
+    known["seed"] = known.get("seed", 0) + HELD_OUT * held_out
+    if held_out:
+        known.setdefault("photos", 500)
+    if known.get("first_class", 0) + known.get("classes", 40) > MAX_CLASSES:
+        raise UserError(f"There are {MAX_CLASSES} classes of scenes: first_class and classes reach past them.")
+    return Scenes(**known)
+
+
+def _scene_options(text: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in filter(None, text.split(",")):
+        key, _, value = pair.partition("=")
+        if key in _NUMBERS and value.isdecimal() and _NUMBERS[key][0] <= int(value) <= _NUMBERS[key][1]:
+            options[key] = int(value)
+        elif (key == "variant" and value in get_args(Variant)) or (key == "destroyed" and value in get_args(Half)):
+            options[key] = value
+        elif key in _NUMBERS:
+            raise UserError(f"In {pair!r}, {key} must be a whole number from {_NUMBERS[key][0]} to {_NUMBERS[key][1]}.")
+        else:
+            choices = ", ".join(
+                [*_NUMBERS, f"variant={'|'.join(get_args(Variant))}", f"destroyed={'|'.join(get_args(Half))}"]
+            )
+            raise UserError(f"scenes has no option {pair!r}; it has {choices}.")
+    return options

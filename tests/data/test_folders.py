@@ -1,0 +1,235 @@
+"""Folders of photos as people have them, with all that can be wrong with them."""
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap.data.folders import PhotoFolder
+from casmap.errors import UnreadableImage, UserError
+
+
+def photo(path, height=12, width=16, shade=100):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    PIL.Image.new("RGB", (width, height), (shade, shade, shade)).save(path)
+    return path
+
+
+def mask(path, array):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    PIL.Image.fromarray(np.asarray(array, np.uint8)).save(path)
+    return path
+
+
+def refusal(*arguments, **options):
+    """The one sentence with which a folder is refused."""
+    with pytest.raises(UserError) as caught:
+        PhotoFolder(*arguments, **options)
+    sentence = str(caught.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.fixture
+def pets(tmp_path):
+    root = tmp_path / "pets"
+    photo(root / "dog" / "rex.png", shade=30)
+    photo(root / "cat" / "b.jpg", 20, 10)
+    photo(root / "cat" / "a.png", shade=10)
+    return root
+
+
+# ---------------------------------------------------------------------------------------------- the tree
+
+
+def test_each_folder_is_a_class_and_all_is_sorted(pets):
+    photos = PhotoFolder(pets)
+    assert photos.classes == ["cat", "dog"]
+    assert photos.names == ["cat/a.png", "cat/b.jpg", "dog/rex.png"]
+    assert photos.labels.tolist() == [0, 0, 1]
+    assert photos.labels.dtype == np.int64
+    assert len(photos) == 3
+
+
+def test_images_come_in_their_own_size(pets):
+    photos = PhotoFolder(str(pets))
+    assert photos.image(1).shape == (20, 10, 3)
+    assert (photos.image(2) == 30).all()
+
+
+def test_photos_are_found_at_any_depth_below_their_class(pets):
+    photo(pets / "cat" / "2024" / "summer" / "c.png")
+    photos = PhotoFolder(pets)
+    assert photos.classes == ["cat", "dog"]
+    assert "cat/2024/summer/c.png" in photos.names
+    assert photos.labels.tolist() == [0, 0, 0, 1]
+
+
+def test_hidden_files_hidden_classes_and_other_files_are_no_photos(pets):
+    before = PhotoFolder(pets).names
+    photo(pets / "cat" / ".a.png")
+    photo(pets / ".thumbnails" / "a.png")
+    photo(pets / "loose.png")
+    (pets / "cat" / "notes.txt").write_text("a.png is my favourite")
+    (pets / "cat" / "folder.png").mkdir()
+    assert PhotoFolder(pets).names == before
+    assert PhotoFolder(pets).classes == ["cat", "dog"]
+
+
+def test_hidden_folders_inside_a_class_are_passed_over(pets):
+    before = PhotoFolder(pets).names
+    photo(pets / "cat" / ".thumbnails" / "a.png")
+    assert PhotoFolder(pets).names == before
+
+
+def test_suffixes_count_whatever_their_case(pets):
+    photo(pets / "dog" / "LOUD.PNG")
+    assert "dog/LOUD.PNG" in PhotoFolder(pets).names
+
+
+def test_empty_class_folders_are_ignored(pets):
+    (pets / "bird").mkdir()
+    (pets / "fish" / "deep").mkdir(parents=True)
+    photos = PhotoFolder(pets)
+    assert photos.classes == ["cat", "dog"]
+    assert photos.labels.tolist() == [0, 0, 1]
+
+
+def test_a_missing_folder_is_refused(tmp_path):
+    assert "nowhere" in refusal(tmp_path / "nowhere")
+
+
+def test_a_file_is_no_folder(pets):
+    assert "rex.png" in refusal(pets / "dog" / "rex.png")
+
+
+def test_a_folder_without_photos_is_refused(tmp_path):
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "notes.txt").touch()
+    assert "no photos" in refusal(tmp_path)
+
+
+def test_photos_outside_class_folders_are_not_enough(tmp_path):
+    photo(tmp_path / "a.png")
+    assert "class" in refusal(tmp_path)
+
+
+def test_an_unreadable_photo_says_its_name(pets):
+    (pets / "cat" / "a.png").write_bytes(b"no picture")
+    with pytest.raises(UnreadableImage, match=r"a\.png"):
+        PhotoFolder(pets).image(0)
+
+
+# ---------------------------------------------------------------------------------------------- boxes
+
+
+def test_without_boxes_and_masks_nothing_is_known(pets):
+    assert PhotoFolder(pets).annotation(0) is None
+
+
+def test_boxes_are_found_relative_to_their_file(pets, tmp_path):
+    table = tmp_path / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\npets/cat/a.png,1,2,3.5,4\npets/dog/rex.png,0,0,9,9\n")
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3.5, 4]]
+    assert photos.annotation(0).boxes.dtype == np.float64
+    assert photos.annotation(0).mask is None
+    assert photos.annotation(1) is None
+    assert photos.annotation(2).boxes.tolist() == [[0, 0, 9, 9]]
+
+
+def test_a_photo_may_have_several_boxes_and_columns_any_order(pets):
+    table = pets / "boxes.csv"
+    table.write_text("ymax,xmax,ymin,xmin,width,file\n4,3,2,1,16,cat/a.png\n8,7,6,5,16,./cat/../cat/a.png\n")
+    assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def test_the_root_may_be_named_in_another_way(pets, monkeypatch):
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
+    monkeypatch.chdir(pets.parent)
+    assert PhotoFolder("./pets/../pets", boxes="pets/boxes.csv").annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name,x,y\ncat/a.png,1,2\n",
+        "file,xmin,ymin,xmax,ymax\ncat/a.png,one,2,3,4\n",
+        "file,xmin,ymin,xmax,ymax\ncat/a.png,1,2\n",
+        "file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,\n",
+        "xmin,ymin,xmax,ymax,file\n1,2,3,4\n",
+    ],
+    ids=["other columns", "a word", "a short row", "an empty cell", "no file"],
+)
+def test_bad_boxes_are_refused(pets, text):
+    table = pets / "boxes.csv"
+    table.write_text(text)
+    sentence = refusal(pets, boxes=table)
+    assert "boxes.csv" in sentence
+    assert "xmin" in sentence
+
+
+def test_boxes_that_are_no_text_are_refused(pets):
+    table = photo(pets / "boxes.png").rename(pets / "boxes.csv")
+    assert "boxes.csv" in refusal(pets, boxes=table)
+
+
+def test_an_endless_cell_is_refused(pets):
+    table = pets / "boxes.csv"
+    table.write_text('file,xmin,ymin,xmax,ymax\n"' + "x" * 200_000)
+    assert "boxes.csv" in refusal(pets, boxes=table)
+
+
+def test_missing_boxes_are_refused(pets):
+    assert "no.csv" in refusal(pets, boxes=pets / "no.csv")
+
+
+def test_a_folder_is_no_table_of_boxes(pets):
+    assert "cat" in refusal(pets, boxes=pets / "cat")
+
+
+# ---------------------------------------------------------------------------------------------- masks
+
+
+def test_masks_are_found_by_the_photos_names_and_give_the_box(pets, tmp_path):
+    truth = np.zeros((12, 16), np.uint8)
+    truth[3:7, 5:11] = 255
+    truth[0, 0] = 128  # not counted, so not in the box either
+    mask(tmp_path / "masks" / "cat" / "a.png", truth)
+    photos = PhotoFolder(pets, masks=tmp_path / "masks")
+    known = photos.annotation(0)
+    np.testing.assert_array_equal(known.mask, truth)
+    assert known.boxes.tolist() == [[5, 3, 11, 7]]
+    assert known.parts is None
+    assert photos.annotation(1) is None
+
+
+def test_a_jpeg_has_a_png_mask(pets, tmp_path):
+    mask(tmp_path / "masks" / "cat" / "b.png", np.full((20, 10), 255))
+    assert PhotoFolder(pets, masks=tmp_path / "masks").annotation(1).boxes.tolist() == [[0, 0, 10, 20]]
+
+
+def test_boxes_of_the_table_go_before_the_mask(pets, tmp_path):
+    mask(tmp_path / "masks" / "cat" / "a.png", np.full((12, 16), 255))
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
+    known = PhotoFolder(pets, boxes=table, masks=tmp_path / "masks").annotation(0)
+    assert known.boxes.tolist() == [[1, 2, 3, 4]]
+    assert (known.mask == 255).all()
+
+
+def test_a_mask_without_object_tells_nothing(pets, tmp_path):
+    mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
+    assert PhotoFolder(pets, masks=tmp_path / "masks").annotation(0) is None
+
+
+def test_a_missing_folder_of_masks_is_refused(pets):
+    assert "masks" in refusal(pets, masks=pets / "no-masks")
+
+
+def test_an_unreadable_mask_is_refused(pets, tmp_path):
+    path = mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
+    path.write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"mask .*a\.png"):
+        PhotoFolder(pets, masks=tmp_path / "masks").annotation(0)
