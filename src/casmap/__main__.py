@@ -1,0 +1,5 @@
+"""`python -m casmap` is `casmap`."""
+
+from casmap.cli import main
+
+main()

@@ -1,0 +1,173 @@
+"""Evaluate: photos with boxes in, one row for each system out, every number with its interval."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from casmap.data.photos import Annotation, PhotoSet
+from casmap.data.resizing import Policy, resize, resize_annotation
+from casmap.errors import UserError
+from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
+from casmap.evaluation.intervals import bootstrap_interval, bootstrap_statistic
+from casmap.evaluation.localization import (
+    center_mask,
+    continuous_f1,
+    localization_error,
+    official_metric,
+    predicted_box,
+)
+from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.wsol import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
+from casmap.saliency_map import binary_mask
+
+Floats = npt.NDArray[np.floating]
+BATCH = 32
+TOLERANCE = 0.03  # masks whose mean areas differ by more are not compared by what they recall
+
+
+class System(Protocol):
+    """Anything that marks pixels."""
+
+    def __call__(self, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
+        """Pictures (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None where it tells no class."""
+        ...
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measured number and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system's numbers, and its per-photo values for paired comparisons."""
+
+    name: str
+    numbers: dict[str, Number]
+    values: dict[str, Floats] = field(repr=False)
+
+
+def center_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
+    """The centre box: a box over half of the picture, whatever is in it."""
+    return np.broadcast_to(center_mask(*pictures.shape[1:3]), pictures.shape[:3]).astype(np.float32), None
+
+
+def whole_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
+    """The whole picture."""
+    return np.ones(pictures.shape[:3], np.float32), None
+
+
+def annotated(photos: PhotoSet) -> list[int]:
+    """Which photos have something to be measured against."""
+    found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
+    if not found:
+        raise UserError("None of these photos has a box or a mask, so there is nothing to evaluate against.")
+    return found
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """What a system marks in every annotated photo, beside the truth, both at the same size."""
+
+    names: list[str]
+    masks: Floats  # (N, S, S)
+    right: Floats  # (N,) 1 where the class is right, 0 where not, nan where none is told
+    truths: list[Annotation]
+
+
+def map_photos(
+    system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
+) -> Mapped:
+    """Run a system over all annotated photos, resized to (size, size) by one of the supplement's two policies."""
+    indices = annotated(photos)
+    all_masks, right, truths = [], [], []
+    for at in range(0, len(indices), BATCH):
+        batch = indices[at : at + BATCH]
+        images = [photos.image(index) for index in batch]
+        masks, classes = system(np.stack([resize(image, size, policy) for image in images]))
+        all_masks.append(masks)
+        right.append(np.full(len(batch), np.nan) if classes is None else classes == photos.labels[batch])
+        for index, image in zip(batch, images, strict=True):
+            truths.append(_truth(photos, index, image.shape, size, policy))
+            progress()
+    return Mapped([photos.names[i] for i in indices], np.concatenate(all_masks), np.concatenate(right), truths)
+
+
+def localization_errors(mapped: Mapped, alpha: float = 1.0) -> npt.NDArray[np.float64]:
+    """LE of each photo: 1 where the box of the binary connected mask misses, 0 where it hits."""
+    boxes = [predicted_box(mask, alpha) for mask in mapped.masks]
+    return localization_error(boxes, [truth.boxes for truth in mapped.truths])
+
+
+def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
+    """Measure what a system marked.
+
+    area: measure evidence, and LE a second time, at this mean area of the binary masks, by one alpha for all photos;
+    a system whose masks cannot have it (a fixed box) has no such numbers.
+    """
+    masks, truths = mapped.masks, mapped.truths
+    values = dict(_values(mapped, area))
+    numbers = {key: _mean(value) for key, value in values.items()}
+    numbers["spread"] = _statistic(values["area"], spread)
+    tuning = np.array([is_tuning(photo) for photo in mapped.names])
+    if 0 < tuning.sum() < len(tuning):
+        values["MaxBoxAccV2"], _ = max_box_acc_v2(masks, [truth.boxes for truth in truths], tuning)
+        numbers["MaxBoxAccV2"] = _mean(values["MaxBoxAccV2"])
+    if all(truth.mask is not None for truth in truths):
+        pairs = zip(masks, (truth.mask for truth in truths), strict=True)
+        histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
+        if histograms[:, 1].any():
+            numbers["PxAP"] = _statistic(histograms, _pixel_average_precision)
+    return Row(name, numbers, values)
+
+
+def _values(mapped: Mapped, area: float | None) -> Iterator[tuple[str, Floats]]:
+    """Every measure that is a mean over photos, photo by photo."""
+    masks, truths = mapped.masks, mapped.truths
+    alpha = 1.0 if area is None else alpha_for_area(masks, area)
+    errors = localization_errors(mapped)
+    if not np.isnan(mapped.right).any():
+        yield "OM", official_metric(errors, mapped.right.astype(bool))
+    yield "LE", errors
+    binary = binary_mask(masks, alpha)
+    comparable = area is None or abs(float(binary.mean()) - area) <= TOLERANCE
+    if area is not None and comparable:
+        yield "LE at area", localization_errors(mapped, alpha)
+    yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
+    yield "area", mean_mask(masks)
+    yield "total variation", total_variation(masks)
+    yield "mask entropy", mask_entropy(masks)
+    if comparable and all(truth.parts is not None for truth in truths):
+        parts = [truth.parts for truth in truths if truth.parts is not None]
+        yield "binary area", mean_mask(binary.astype(np.float32))
+        yield "evidence recall", np.array([evidence_recall(b, p) for b, p in zip(binary, parts, strict=True)])
+        yield "evidence precision", np.array([evidence_precision(b, p) for b, p in zip(binary, parts, strict=True)])
+
+
+def _truth(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:
+    annotation = photos.annotation(index)
+    assert annotation is not None  # only annotated photos come here
+    if annotation.mask is not None and annotation.mask.shape != shape[:2]:
+        raise UserError(f"The mask of {photos.names[index]} has another size than the photo.")
+    return resize_annotation(annotation, shape[0], shape[1], size, policy)
+
+
+def _pixel_average_precision(histograms: npt.NDArray[np.int64]) -> float:
+    """PxAP of chosen photos, (n, 2, bins); 0 where a bootstrap has chosen none that shows an object."""
+    total = histograms.sum(axis=0)
+    return average_precision(total) if total[1].any() else 0.0
+
+
+def _mean(values: Floats) -> Number:
+    return Number(float(values.mean()), *bootstrap_interval(values))
+
+
+def _statistic(items: npt.NDArray[Any], statistic: Callable[[npt.NDArray[Any]], float]) -> Number:
+    return Number(float(statistic(items)), *bootstrap_statistic(items, statistic, resamples=500))

@@ -1,0 +1,75 @@
+"""Extract: many photos in, a folder of masks, overlays and boxes out."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.atomic import whole_file
+from casmap.errors import UnreadableImage, UserError
+from casmap.images import Image, find_images, open_image
+from casmap.mapper import SaliencyMapper
+from casmap.saliency_map import file_name
+
+
+def extract_photos(
+    sources: list[str],
+    mapping: Path,
+    out: Path,
+    everything: bool = False,
+    alpha: float = 1.0,
+    batch: int = 16,
+    device: str = "cpu",
+    console: Console | None = None,
+) -> tuple[list[str], int]:
+    """Write the maps of all photos found; returns a sentence for each one skipped, and how many were written."""
+    paths = find_images(sources)
+    mapper = SaliencyMapper.load(mapping, device)
+    names = unique_names(paths)
+    skipped: list[str] = []
+    written = 0
+    with whole_file(out / "boxes.jsonl") as aside, open(aside, "w") as lines:
+        with Progress(console=console or Console(quiet=True), transient=True) as bar:
+            task = bar.add_task("extracting", total=len(paths))
+            for at in range(0, len(paths), batch):
+                opened: list[tuple[Path, Image]] = []
+                for path in paths[at : at + batch]:
+                    try:
+                        opened.append((path, open_image(path)))
+                    except UnreadableImage as error:
+                        skipped.append(str(error))
+                maps = mapper([image for _, image in opened])
+                for (path, _), found in zip(opened, maps, strict=True):
+                    found = replace(found, name=names[path])
+                    found.save(out, everything, alpha)
+                    lines.write(json.dumps({"photo": str(path), **found.to_dict(alpha)}) + "\n")
+                    written += 1
+                bar.update(task, advance=len(paths[at : at + batch]))
+        if not written:
+            raise UserError(f"None of the {len(paths)} photos can be read; the first: {skipped[0]}")
+    return skipped, written
+
+
+def unique_names(paths: list[Path]) -> dict[Path, str]:
+    """A name for each photo's files: its own; its folder's before it, then a number, where photos share one.
+
+    >>> paths = [Path("a/cat.jpg"), Path("b/cat.jpg"), Path("b/cat.png"), Path("b/dog.jpg")]
+    >>> list(unique_names(paths).values())
+    ['a-cat', 'b-cat', 'b-cat-2', 'dog']
+    """
+    stems = Counter(file_name(path.stem) for path in paths)
+    taken = {stem for stem, uses in stems.items() if uses == 1}
+    names = {}
+    for path in paths:
+        stem = file_name(path.stem)
+        if stems[stem] == 1:
+            names[path] = stem
+            continue
+        wanted = f"{file_name(path.parent.name)}-{stem}"
+        names[path] = next(name for n in count(1) if (name := wanted if n == 1 else f"{wanted}-{n}") not in taken)
+        taken.add(names[path])
+    return names

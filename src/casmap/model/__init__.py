@@ -1,0 +1,1 @@
+"""The two networks and their files."""

@@ -1,0 +1,85 @@
+"""f, the classifier: any timm backbone by name, with the layers that feed the decoder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor, nn
+
+from casmap.errors import UserError
+
+
+class Classifier(nn.Module):
+    """A timm classifier that also shows its stages: every layer directly followed by a downscaling.
+
+    forward: (N, 3, H, W) -> logits (N, classes), for any H and W the backbone can take.
+
+    >>> f = Classifier("test_resnet", classes=5)
+    >>> logits, stages = f.look(torch.zeros(2, 3, 64, 64))
+    >>> logits.shape, [stage.shape[-1] for stage in stages]
+    (torch.Size([2, 5]), [32, 16, 8, 4, 2])
+    """
+
+    def __init__(self, backbone: str, classes: int, pretrained: bool = False) -> None:
+        super().__init__()
+        self.backbone, self.classes = backbone, classes
+        self.network = _create(backbone, classes, pretrained)
+        self.stage_indices = _stages_before_downscaling(self.network.feature_info)
+        config = self.network.pretrained_cfg
+        self.mean: tuple[float, ...] = tuple(config["mean"])
+        self.std: tuple[float, ...] = tuple(config["std"])
+        self.stage_channels = self._measure_channels(config["input_size"])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The logits of `images`."""
+        logits: Tensor = self.network(images)
+        return logits
+
+    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """In one pass, the logits (N, classes) and the stages, each (N, channels, height, width)."""
+        last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
+        return self.network.forward_head(last), stages
+
+    def _measure_channels(self, input_size: Sequence[int]) -> list[int]:
+        """Count the stages' channels on a blank picture: timm's own table differs for a few backbones."""
+        training = self.training
+        with torch.no_grad():
+            _, stages = self.eval().look(torch.zeros(1, *input_size))
+        self.train(training)
+        return [stage.shape[1] for stage in stages]
+
+
+def _create(backbone: str, classes: int, pretrained: bool) -> Any:
+    """Build the timm model, able to take pictures of any size where the architecture allows it."""
+    if not timm.is_model(backbone.removeprefix("hf-hub:").split(".")[0]):
+        near = (
+            ", ".join(timm.list_models(f"*{backbone.split('_')[0][:6]}*")[:5])
+            or "resnet50, convnext_tiny, vit_small_patch16_224"
+        )
+        raise UserError(f"timm knows no backbone named {backbone!r}; among those it knows: {near}.")
+    try:
+        # Transformers have a fixed grid unless told otherwise; other architectures do not know the word.
+        network = timm.create_model(backbone, pretrained=pretrained, num_classes=classes, dynamic_img_size=True)
+    except TypeError:
+        network = timm.create_model(backbone, pretrained=pretrained, num_classes=classes)
+    if not hasattr(network, "forward_intermediates"):
+        raise UserError(f"The backbone {backbone!r} does not show its intermediate features; choose another one.")
+    return network
+
+
+def _stages_before_downscaling(feature_info: Any) -> list[int]:
+    """Number the features that a downscaling follows: the last of each resolution.
+
+    A backbone with one resolution throughout (a ViT) has none; four evenly spaced blocks stand in for them.
+
+    >>> _stages_before_downscaling([{"reduction": r} for r in (2, 4, 8, 8, 16, 32)])
+    [0, 1, 3, 4, 5]
+    >>> _stages_before_downscaling([{"reduction": 16}] * 12)
+    [2, 5, 8, 11]
+    """
+    reductions = [info["reduction"] for info in feature_info]
+    last_of = {reduction: index for index, reduction in enumerate(reductions)}
+    if len(last_of) > 1:
+        return sorted(last_of.values())
+    return [len(reductions) * (quarter + 1) // 4 - 1 for quarter in range(4)]

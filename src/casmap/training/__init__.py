@@ -1,0 +1,1 @@
+"""Algorithm 1 and all that is around it."""

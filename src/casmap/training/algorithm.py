@@ -1,0 +1,141 @@
+"""Algorithm 1: classifier-agnostic saliency map extraction.
+
+The body of `casm` is the paper's five lines. Devices, logs and checkpoints are around it, in `trainer.py`.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Mapping
+from casmap.training.area import LambdaR
+from casmap.training.samples import Samples
+from casmap.training.score import LossName, ScoreName, classification_loss, mask_out, score
+
+
+@dataclass
+class Players:
+    """All that Algorithm 1 changes, and how."""
+
+    classifier: Classifier  # f
+    mapping: Mapping  # m
+    samples: Samples  # F
+    lambda_r: LambdaR
+    classifier_optimizer: Optimizer | None  # None: f stays f(0), thinning F
+    mapping_optimizer: Optimizer
+    score: ScoreName = "entropy"
+    loss: LossName = "mixed"
+    clip: float = 10.0  # largest norm of the mapping's gradient
+    freeze_batch_norm: bool = False
+
+
+@dataclass
+class Glance:
+    """What one pass over the clean images gives, used by both steps of an iteration."""
+
+    clean: Tensor  # f(x): (N, C)
+    masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What one iteration tells the log; tensors stay on the device until somebody reads them."""
+
+    loss: Tensor
+    score: Tensor
+    area: Tensor
+    accuracy: Tensor
+    masked_accuracy: Tensor
+    lambda_r: float
+    samples: int
+
+
+def casm(players: Players, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Measures]:
+    """Run Algorithm 1 over batches of images (N, 3, H, W) and labels (N,), yielding after each iteration."""
+    f, F = players.classifier, players.samples  # noqa: N806 (the paper's names)
+    for images, labels in batches:
+        glance = look(players, images)  # f(x) and m(x), once for both steps
+        loss = step_classifier(players, glance, images, labels)  # theta_f <- theta_f - eta_f grad L(m, f)
+        F.add(f)  # F <- F + {f}
+        sampled = F.draw()  # f' ~ F, the newest half of the time
+        value, masked = step_mapping(
+            players, glance, sampled, images, labels
+        )  # theta_m <- theta_m + eta_m grad S(m, f')
+        F.thin()  # F <- Thin(F)
+        yield measure(players, glance, labels, loss, value, masked)
+
+
+def look(players: Players, images: Tensor) -> Glance:
+    """Classify the clean images and map them, in one pass of a shared encoder."""
+    f, m = players.classifier, players.mapping
+    f.train(players.classifier_optimizer is not None and not players.freeze_batch_norm)
+    m.train()
+    with torch.set_grad_enabled(players.classifier_optimizer is not None):
+        clean, stages = f.look(images)
+    return Glance(clean, m(images, stages))
+
+
+def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Tensor) -> Tensor:
+    """One step of SGD on L(m, f) with respect to theta_f; returns L.
+
+    Where f stays f(0) there is no step and no masked pass: the loss of the clean images is returned.
+    """
+    optimizer = players.classifier_optimizer
+    if optimizer is None:
+        return cross_entropy(glance.clean, labels)
+    masked = players.classifier(mask_out(images, glance.masks.detach()))
+    loss = classification_loss(masked, glance.clean, labels, players.loss)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return loss.detach()
+
+
+def step_mapping(
+    players: Players, glance: Glance, sampled: Classifier, images: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor]:
+    """One step up S(m, f') with respect to theta_m; returns S and the logits of f' on the masked images.
+
+    The gradient passes through f' to its input only: its weights are no leaves here, so none is computed for them.
+    """
+    with _input_gradient_only(sampled):
+        masked = sampled(mask_out(images, glance.masks))
+        value = score(masked, glance.clean.detach(), labels, glance.masks, players.lambda_r.value, players.score)
+        players.mapping_optimizer.zero_grad()
+        (-value).backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
+    players.mapping_optimizer.step()
+    players.lambda_r.observe(float(glance.masks.detach().mean()))
+    return value.detach(), masked.detach()
+
+
+def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
+    """Gather what the log shows of an iteration."""
+    return Measures(
+        loss=loss,
+        score=value,
+        area=glance.masks.detach().mean(),
+        accuracy=(glance.clean.argmax(dim=1) == labels).float().mean(),
+        masked_accuracy=(masked.argmax(dim=1) == labels).float().mean(),
+        lambda_r=players.lambda_r.value,
+        samples=len(players.samples),
+    )
+
+
+@contextmanager
+def _input_gradient_only(classifier: Classifier) -> Iterator[None]:
+    """Spare the backward pass the gradients of the classifier's weights."""
+    live = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
+    for parameter in live:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in live:
+            parameter.requires_grad_(True)

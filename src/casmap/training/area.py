@@ -1,0 +1,84 @@
+"""lambda_R: a number, as in the paper, or found by itself so that the masks have the area one asks for."""
+
+import math
+from typing import Any
+
+# lambda_R of the authors' release for 1,000 classes, by score and thinning; a starting point elsewhere.
+PAPER_LAMBDA_R: dict[str, dict[str, float]] = {
+    "entropy": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},
+    "loss": {"F": 9.0, "L": 18.0, "FL": 11.0, "L100": 17.0, "L1000": 17.0},
+}
+
+
+def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
+    """The paper's lambda_R, scaled by the largest entropy that `classes` allow.
+
+    >>> paper_lambda_r("entropy", "L100")
+    10.0
+    """
+    known = PAPER_LAMBDA_R[score]
+    return known.get(thinning, known["L100"]) * math.log(classes) / math.log(1000)
+
+
+class FixedLambdaR:
+    """The paper's way: one number for the whole run."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def observe(self, area: float) -> None:
+        """Nothing to learn from it."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing to resume."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Nothing to resume."""
+
+
+class AreaController:
+    """Finds lambda_R so that the mean mask area settles at `target`: a PI controller on log lambda_R.
+
+    log lambda_R = log start + I + P * e, where e = area - target of a running mean, and I sums RATE * e over the steps:
+    while masks are too large the price of a pixel rises, at a rate that does not depend on the unit of the score.
+
+    >>> steer = AreaController(target=0.3, start=1.0)
+    >>> for _ in range(50):
+    ...     steer.observe(0.6)
+    >>> steer.value > 2
+    True
+    """
+
+    PROPORTION = 4.0
+    RATE = 0.3
+    MEMORY = 0.8  # of the running mean: about five batches
+    BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within e**9 of its start, so that it can always come back
+
+    def __init__(self, target: float, start: float) -> None:
+        self.target, self.start = target, start
+        self.area: float | None = None
+        self.integral = 0.0
+
+    @property
+    def value(self) -> float:
+        """lambda_R now."""
+        error = 0.0 if self.area is None else self.area - self.target
+        return self.start * math.exp(self.integral + self.PROPORTION * error)
+
+    def observe(self, area: float) -> None:
+        """Take the mean mask area of a batch into account."""
+        self.area = area if self.area is None else self.MEMORY * self.area + (1 - self.MEMORY) * area
+        low, high = self.BOUNDS
+        self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
+
+    def state(self) -> dict[str, Any]:
+        """All that a resumed run needs."""
+        return {"area": self.area, "integral": self.integral}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up where `state` was taken."""
+        self.area, self.integral = state["area"], state["integral"]
+
+
+LambdaR = FixedLambdaR | AreaController

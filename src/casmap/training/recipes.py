@@ -1,0 +1,198 @@
+"""Recipes: every number of a training run in one readable object."""
+
+import dataclasses
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from casmap.errors import UserError
+from casmap.training.thinning import Thinning
+
+
+def _option(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train a mapping. The defaults are the paper's: ResNet-50, 224 pixels, 70 epochs of 20 % of ImageNet each.
+
+    >>> Recipe().replace(thinning="L", batch=64).thinning
+    'L'
+    """
+
+    # The two networks
+    backbone: str = _option("resnet50", "any timm classifier by name")
+    pretrained: bool = _option(True, "start from timm's pretrained weights (needs a network the first time)")
+    weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
+    separate_encoder: bool = _option(False, "give the mapping an encoder of its own (Table 2, rows i-k)")
+    size: int = _option(224, "side of the training pictures, in pixels")
+
+    # Algorithm 1
+    thinning: str = _option("L100", "F (Baseline), L, FL, L100, L1000: which classifiers of the past stay")
+    period: int | None = _option(None, "keep one classifier every so many steps (default: the number in the thinning)")
+    sample_limit: int = _option(30, "how many classifiers the sample set may hold")
+    score: Literal["entropy", "loss"] = _option("entropy", "what the mapping maximises")
+    loss: Literal["mixed", "masked"] = _option(
+        "mixed", "what the classifier minimises: clean and masked, or masked only"
+    )
+    lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's for the score and thinning)")
+    area: float | None = _option(None, "find lambda_R so that this share of the pixels is marked, e.g. 0.5")
+
+    # How long
+    epochs: int = _option(70, "epochs; ignored where steps is given")
+    epoch_share: float = _option(0.2, "share of the photos, drawn anew, that one epoch covers")
+    steps: int | None = _option(None, "steps of Algorithm 1 (default: from the epochs)")
+    batch: int = _option(128, "photos in a batch")
+
+    # Optimisers: SGD for the classifier, Adam for the mapping
+    classifier_lr: float = _option(0.001, "learning rate of the classifier (SGD)")
+    momentum: float = _option(0.9, "momentum of the classifier's SGD")
+    classifier_decay: float = _option(1e-4, "weight decay of the classifier")
+    mapping_lr: float = _option(0.001, "learning rate of the mapping (Adam)")
+    mapping_decay: float = _option(1e-4, "weight decay of the mapping")
+    drop_every: float = _option(20 / 70, "share of the run after which both rates are divided by 10, again and again")
+    clip: float = _option(10.0, "largest norm of the mapping's gradient")
+    freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
+
+    # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
+    first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs)")
+    first_epochs: int = _option(90, "epochs (of all photos) of training f(0)")
+    first_lr: float = _option(1e-3, "highest learning rate of f(0)")
+    first_decay: float = _option(0.05, "weight decay of f(0)")
+
+    # What the networks see
+    smallest_crop: float = _option(0.08, "random crops cover at least this share of a photo")
+    flip: bool = _option(True, "mirror half of the photos")
+
+    # The run
+    seed: int = _option(0, "everything random follows from it")
+    device: str = _option("auto", "auto, cpu, cuda, mps")
+    threads: int | None = _option(None, "CPU threads (default: torch's own choice)")
+    checkpoint_every: int = _option(200, "steps between two checkpoints")
+
+    def __post_init__(self) -> None:
+        Thinning.named(self.thinning)
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise UserError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:  # not a number is in no range
+                raise UserError(f"{name} must lie between {low:g} and {high:g}, not {value:g}.")
+        if self.lambda_r is not None and self.area is not None:
+            raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
+
+    def replace(self, **changes: Any) -> "Recipe":
+        """The same recipe but for `changes`, each checked."""
+        types = get_type_hints(type(self))
+        if unknown := sorted(set(changes) - set(types)):
+            raise UserError(f"A recipe has no option {unknown[0]!r}; it has {', '.join(types)}.")
+        if changes.get("area") is not None and changes.get("lambda_r") is None:
+            changes.setdefault("lambda_r", None)
+        elif changes.get("lambda_r") is not None and changes.get("area") is None:
+            changes.setdefault("area", None)
+        return dataclasses.replace(self, **{name: _typed(name, value, types[name]) for name, value in changes.items()})
+
+    def to_json(self) -> str:
+        """The recipe as JSON, as it is kept beside a mapping and inside it."""
+        return json.dumps(dataclasses.asdict(self), indent=2)
+
+    def total_steps(self, photos: int) -> int:
+        """How many steps of Algorithm 1 this is for so many photos."""
+        return self.steps or self.epochs * self.steps_in_epoch(photos, self.epoch_share)
+
+    def total_first_steps(self, photos: int) -> int:
+        """How many steps of training f(0) this is for so many photos."""
+        return self.first_steps or self.first_epochs * self.steps_in_epoch(photos, 1.0)
+
+    def steps_in_epoch(self, photos: int, share: float) -> int:
+        """Batches in an epoch over `share` of the photos; at least one."""
+        return max(1, int(photos * share) // self.batch)
+
+
+_CHOICES = {"score": ("entropy", "loss"), "loss": ("mixed", "masked")}
+_RANGES: dict[str, tuple[float, float]] = {
+    "size": (32, 2048),
+    "period": (1, 10**9),
+    "sample_limit": (2, 10**4),
+    "lambda_r": (0, 10**6),
+    "area": (0.01, 0.99),
+    "epochs": (1, 10**6),
+    "epoch_share": (1e-6, 1),
+    "steps": (1, 10**9),
+    "batch": (2, 10**6),
+    "first_steps": (1, 10**9),
+    "first_epochs": (1, 10**6),
+    "classifier_lr": (0, 100),
+    "mapping_lr": (0, 100),
+    "first_lr": (0, 100),
+    "momentum": (0, 1),
+    "classifier_decay": (0, 100),
+    "mapping_decay": (0, 100),
+    "first_decay": (0, 100),
+    "clip": (1e-9, 10**9),
+    "smallest_crop": (0.01, 1),
+    "drop_every": (0.01, 1),
+    "checkpoint_every": (1, 10**9),
+    "threads": (1, 4096),
+    "seed": (0, 2**31),
+}
+
+PAPER = Recipe()
+QUICK = Recipe(
+    backbone="test_resnet",  # timm's smallest ResNet learns fastest from nothing on two cores: docs/experiments.md
+    pretrained=False,
+    size=96,
+    thinning="L100",
+    period=15,
+    area=0.25,
+    steps=450,
+    batch=32,
+    classifier_lr=0.02,
+    mapping_lr=0.003,
+    drop_every=0.5,
+    first_steps=600,
+    first_lr=3e-3,
+    smallest_crop=0.5,
+)
+RECIPES = {"paper": PAPER, "quick": QUICK}
+
+
+def read_recipe(name_or_file: str) -> Recipe:
+    """A recipe by name, or from a TOML, YAML or JSON file whose `recipe` key says which one it changes."""
+    if name_or_file in RECIPES:
+        return RECIPES[name_or_file]
+    path = Path(name_or_file)
+    if not path.is_file():
+        raise UserError(f"There is no recipe {name_or_file!r}: give {', '.join(RECIPES)} or a TOML or YAML file.")
+    changes = _read_options(path)
+    base = changes.pop("recipe", "paper")
+    if base not in RECIPES:
+        raise UserError(f"The recipe {path} builds on {base!r}, which is none of {', '.join(RECIPES)}.")
+    return RECIPES[base].replace(**changes)
+
+
+def _read_options(path: Path) -> dict[str, Any]:
+    import yaml  # comes with the train extra; a recipe by name does without
+
+    try:
+        text = path.read_text()
+        options = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"Cannot read the recipe {path}: {str(error).splitlines()[0]}.") from error
+    if not isinstance(options, dict) or not all(isinstance(key, str) for key in options):
+        raise UserError(f"The recipe {path} is not a list of options and values.")
+    return options
+
+
+def _typed(name: str, value: Any, wanted: Any) -> Any:
+    """Check one value against its option's type; a whole number is welcome where a fraction is."""
+    kinds = [str] if get_origin(wanted) is Literal else list(get_args(wanted) or (wanted,))
+    if float in kinds and type(value) is int:
+        return float(value)
+    if type(value) not in kinds:  # exactly: True is no number
+        raise UserError(f"The option {name} cannot be {value!r}.")
+    return value

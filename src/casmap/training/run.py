@@ -1,0 +1,100 @@
+"""A run: its folder, its device, its voice."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from casmap.atomic import write_whole
+from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
+from casmap.model.device import find_device
+from casmap.training.recipes import Recipe
+
+
+class Run:
+    """The folder of one training run, begun anew or resumed.
+
+    A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was begun with.
+    """
+
+    def __init__(
+        self, folder: str | Path, recipe: Recipe, resume: bool = False, console: Console | None = None
+    ) -> None:
+        self.folder, self.recipe, self.console = Path(folder), recipe, console or Console(quiet=True)
+        kept = self.folder / "recipe.json"
+        self.resumed = resume and kept.exists()
+        if self.resumed:
+            self._compare(json.loads(kept.read_text()))
+        elif kept.exists():
+            raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
+        self.device = find_device(recipe.device)
+        if recipe.threads:
+            torch.set_num_threads(recipe.threads)
+
+    @contextmanager
+    def begun(self, photos: PhotoSet) -> Iterator[None]:
+        """Keep recipe and photos: the folder holds a run now; a mistake before there is anything to keep undoes it."""
+        described = _describe(photos)
+        kept = self.folder / "photos.json"
+        existed = self.folder.exists()
+        if not self.resumed:
+            write_whole(self.folder / "recipe.json", self.recipe.to_json())
+            write_whole(kept, described)
+        elif kept.exists() and kept.read_text() != described:
+            raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
+        for aside in self.folder.glob(".*-????????.*"):  # what a killed run was writing
+            aside.unlink()
+        try:
+            yield
+        except UserError:
+            if not existed and not any(self.folder.glob("*.safetensors")):
+                shutil.rmtree(self.folder)
+            raise
+
+    def say(self, sentence: str) -> None:
+        """Print a line, and keep it with the run."""
+        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        with open(self.folder / "run.log", "a") as file:
+            file.write(sentence + "\n")
+
+    def seed(self, seed: int, step: int) -> None:
+        """Make everything random inside a step (dropout, say) a function of the seed and the step alone."""
+        torch.manual_seed(seed * 1_000_003 + step)
+
+    @contextmanager
+    def progress(self, what: str, start: int, total: int) -> Iterator[Callable[[str], None]]:
+        """Show a bar while the block runs; the block calls what it is given, with a short text, at each step."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with Progress(*columns, console=self.console) as bar:
+            task = bar.add_task(what, total=total, completed=start, note="")
+            yield lambda note: bar.update(task, advance=1, note=note)
+
+    def _compare(self, kept: dict[str, object]) -> None:
+        now = json.loads(self.recipe.to_json())
+        free = {"checkpoint_every"}  # changes nothing of the result
+        for name in sorted(set(now) - free):
+            if now[name] != kept.get(name):
+                raise UserError(
+                    f"The run in {self.folder} was begun with {name} = {kept.get(name)!r}, not {now[name]!r}: "
+                    "resume it with the same options."
+                )
+
+
+def _describe(photos: PhotoSet) -> str:
+    """What makes two sets of photos the same for training: their names and classes."""
+    names = hashlib.sha256("\n".join(photos.names).encode()).hexdigest()
+    return json.dumps({"photos": len(photos), "classes": photos.classes, "names": names}, indent=2)

@@ -1,0 +1,75 @@
+"""F, the samples: classifiers of the past that the mapping must confuse too."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from casmap.model.classifier import Classifier
+from casmap.training.thinning import Thinning
+
+State = Mapping[str, Tensor]
+
+
+class Samples:
+    """The sample set F: copies of earlier classifiers, never live weights, and the newest, which is live.
+
+    Every draw depends on the seed and the step alone, so that a resumed run draws as one that was never stopped.
+    Memory: at most `limit` classifiers beside the one in training; one of them is the place in which an old one works.
+    """
+
+    def __init__(self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0) -> None:
+        self.thinning, self.limit, self.seed = thinning, limit, seed
+        self.step = 0
+        self.newest = first
+        self.kept: list[State] = [_copy(first)] if thinning.keeps_first and thinning.keeps_last else []
+        self._drawn = copy.deepcopy(first).eval().requires_grad_(False)
+
+    def __len__(self) -> int:
+        return len(self.kept) + 1
+
+    def add(self, classifier: Classifier) -> None:
+        """F <- F + {f(k)}."""
+        self.step += 1
+        self.newest = classifier
+
+    def draw(self) -> Classifier:
+        """F' ~ F: half of the time the newest, else one of the others, all as likely."""
+        chance = self._chance("draw")
+        if not self.kept or chance.random() < 0.5:
+            return self.newest
+        self._drawn.load_state_dict(self.kept[chance.integers(len(self.kept))])
+        return self._drawn
+
+    def thin(self) -> None:
+        """F <- Thin(F): keep a copy of every period-th classifier; when F is full, one at random makes room."""
+        period = self.thinning.period
+        if period is None or self.step % period:
+            return
+        if len(self.kept) + 1 >= self.limit:  # the newest counts as one
+            del self.kept[self._chance("thin").integers(len(self.kept))]
+        self.kept.append(_copy(self.newest))
+
+    def state(self) -> dict[str, Any]:
+        """All that a resumed run needs."""
+        return {"step": self.step, "kept": [dict(kept) for kept in self.kept]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take up where `state` was taken."""
+        self.step, self.kept = state["step"], list(state["kept"])
+
+    def _chance(self, purpose: str) -> np.random.Generator:
+        return np.random.default_rng((self.seed, self.step, len(purpose), ord(purpose[0])))
+
+
+def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:
+    """How much memory the sample set may take at most, in MB."""
+    each = sum(t.numel() * t.element_size() for t in classifier.state_dict().values()) / 1e6
+    kept = limit - 1 if thinning.period else int(thinning.keeps_first and thinning.keeps_last)
+    return float(each * (kept + 1))
+
+
+def _copy(classifier: Classifier) -> State:
+    return {name: tensor.detach().cpu().clone() for name, tensor in classifier.state_dict().items()}

@@ -1,0 +1,60 @@
+"""S, H, R and L: what the mapping maximises and what the classifier minimises, with the paper's names."""
+
+from typing import Literal
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy, log_softmax
+
+ScoreName = Literal["entropy", "loss"]
+LossName = Literal["mixed", "masked"]
+
+
+def mask_out(images: Tensor, masks: Tensor) -> Tensor:
+    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W); normalised images, so 0 is the mean colour."""
+    return (1 - masks) * images
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """H(f(x)) in nats: logits (N, C) -> (N,).
+
+    >>> import torch
+    >>> entropy(torch.zeros(1, 4))  # uniform over four classes: ln 4
+    tensor([1.3863])
+    """
+    log_p = log_softmax(logits, dim=1)
+    return -(log_p.exp() * log_p).sum(dim=1)
+
+
+def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
+    """L(m, f): cross-entropy of the masked images, or its mean with that of the clean ones (mixed); one number.
+
+    >>> import torch
+    >>> clean, masked = torch.tensor([[9.0, -9.0]]), torch.zeros(1, 2)
+    >>> classification_loss(masked, clean, torch.tensor([0]))  # (ln 2 + 0) / 2
+    tensor(0.3466)
+    """
+    loss = cross_entropy(masked, labels)
+    return loss if which == "masked" else (loss + cross_entropy(clean, labels)) / 2
+
+
+def score(
+    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: ScoreName = "entropy"
+) -> Tensor:
+    """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
+
+    Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
+    f' says something else once the image is masked. With which="loss", H gives way to the cross-entropy.
+
+    masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
+
+    >>> import torch
+    >>> masked, clean = torch.tensor([[0.0, 0.1]]), torch.tensor([[5.0, 0.0]])
+    >>> mask = torch.full((1, 1, 4, 4), 0.25)
+    >>> score(masked, clean, torch.tensor([0]), mask, lambda_r=2.0)  # right clean, confused: H - 2 * 0.25
+    tensor(0.1919)
+    """
+    right = clean.argmax(dim=1) == labels
+    confused = right & (masked.argmax(dim=1) != labels)
+    evidence = entropy(masked) if which == "entropy" else cross_entropy(masked, labels, reduction="none")
+    size = masks.mean(dim=(1, 2, 3))
+    return (right * evidence - lambda_r * confused * size).mean()

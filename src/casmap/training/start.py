@@ -1,0 +1,174 @@
+"""From a folder of photos to a run: choose what was not said, say what was chosen and how long it will take, train."""
+
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from casmap.data.photos import PhotoSet
+from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
+from casmap.errors import UserError
+from casmap.model.classifier import Classifier
+from casmap.model.device import find_device, place
+from casmap.model.pretrained import weights_reachable
+from casmap.training.algorithm import casm
+from casmap.training.first import check_weights
+from casmap.training.recipes import QUICK, Recipe, read_recipe
+from casmap.training.run import Run
+from casmap.training.trainer import Trained, set_up, train
+
+DAY = 86400.0
+BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
+LEAST_STEPS, MOST_EPOCHS = 200, 30
+PATIENCE = 2.0  # seconds that one timed step may take
+SAMPLE = 50  # photos whose size is looked at
+
+
+def begin(
+    data: str,
+    out: Path,
+    recipe_name: str | None = None,
+    changes: dict[str, Any] | None = None,
+    classifier: str | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+) -> Trained:
+    """Train on `data` with the recipe named, the one kept with the run that is resumed, or one chosen for the data."""
+    changes = changes or {}
+    console = console or Console(quiet=True)
+    photos = open_photos(data)
+    if len(photos.classes) < 2:
+        raise UserError(
+            f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
+        )
+    kept = out / "recipe.json"
+    if resume and kept.exists() and recipe_name is None:
+        recipe = Recipe().replace(**json.loads(kept.read_text())).replace(**changes)
+    elif recipe_name:
+        recipe = read_recipe(recipe_name).replace(**changes)
+    else:
+        recipe, reasons = choose(photos, changes)
+        console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:", highlight=False)
+        for reason in reasons:
+            console.print(f"  {reason}", highlight=False)
+        console.print(
+            f"To change it: casmap train {data} --backbone {recipe.backbone} --size {recipe.size} "
+            f"--steps {recipe.total_steps(len(photos))} --area {recipe.area} --out {out}",
+            highlight=False, markup=False, soft_wrap=True,
+        )  # fmt: skip
+    run = Run(out, recipe, resume, console)
+    if not run.resumed:
+        if classifier is None:
+            check_weights(recipe)
+        foretell(photos, recipe, console, trains_first=classifier is None)
+    return train(photos, recipe, run, classifier)
+
+
+def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:
+    """A recipe for these photos on this machine, with a reason for each choice; what the user said stays."""
+    if isinstance(photos, Scenes):
+        return QUICK.replace(**changes), ["the quick recipe, made for scenes"]
+    device = find_device(changes.get("device", "auto"))
+    fast = device.type != "cpu"
+    wanted = changes.get("backbone") or ("resnet50" if fast else "efficientnet_lite0")
+    pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
+    backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
+    largest = 224 if fast else 128
+    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in _spread_out(len(photos), SAMPLE)))
+    size = max(32, min(largest, side // 32 * 32))
+    base = QUICK.replace(
+        backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, area=0.5, steps=None,
+        period=None, batch=64 if fast else 32, smallest_crop=0.3, freeze_batch_norm=False,
+        first_lr=3e-4 if pretrained else QUICK.first_lr,
+    )  # fmt: skip
+    base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
+    per_step, _ = seconds_per_step(base, len(photos.classes))
+    epoch = base.steps_in_epoch(len(photos), 1.0)
+    affordable = 10**9 if fast else int(BUDGET / 1.5 / per_step)
+    steps = changes.get("steps") or max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
+    recipe = base.replace(
+        steps=steps,
+        first_steps=changes.get("first_steps") or steps,
+        period=changes.get("period") or max(1, min(100, steps // 30)),
+    )
+    weights = (
+        "pretrained weights" if pretrained else "random weights, since no pretrained ones can be fetched from here"
+    )
+    area = recipe.area if recipe.area is not None else "as lambda_R makes it"
+    return recipe, [
+        f"backbone {backbone} with {weights} ({device.type})",
+        f"size {recipe.size} px (the shorter side of a typical photo is {side} px)",
+        f"steps {steps}: at most {MOST_EPOCHS} passes over the photos"
+        + ("" if fast else f" or {BUDGET / 60:.0f} minutes"),
+        f"area {area}: the paper's half of the picture, since without boxes nothing better is known",
+    ]
+
+
+def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
+    """Time a few steps, and say how long the run will take; warns when that is days."""
+    step, first_step = seconds_per_step(recipe, len(photos.classes))
+    seconds = step * recipe.total_steps(len(photos))
+    if trains_first:
+        seconds += first_step * recipe.total_first_steps(len(photos))
+    console.print(f"This will take about {duration(seconds)} ({step:.2f} s a step).", highlight=False)
+    if seconds > DAY:
+        console.print(
+            "[yellow]That is days on this machine:[/] a smaller --backbone, --size or --steps, or --recipe quick, is "
+            "faster; --resume goes on after a stop.",
+            soft_wrap=True,
+        )
+    return seconds
+
+
+def seconds_per_step(recipe: Recipe, classes: int) -> tuple[float, float]:
+    """Measure a step of Algorithm 1, and one of training f(0), on random pictures.
+
+    A few pictures tell enough where a whole batch would take long.
+    """
+    few = min(4, recipe.batch)
+    scale = recipe.batch / few
+    step, first = _time_steps(recipe, classes, few)
+    if step * scale < PATIENCE:
+        return _time_steps(recipe, classes, recipe.batch)
+    return step * scale, first * scale
+
+
+def _time_steps(recipe: Recipe, classes: int, batch: int) -> tuple[float, float]:
+    device = find_device(recipe.device)
+    classifier = place(Classifier(recipe.backbone, classes), device)
+    players = set_up(classifier, recipe)
+    images = torch.randn(batch, 3, recipe.size, recipe.size, device=device).contiguous(
+        memory_format=torch.channels_last
+    )
+    labels = torch.zeros(batch, dtype=torch.int64, device=device)
+    try:
+        list(casm(players, [(images, labels)]))  # the first step of all prepares the kernels
+    except (RuntimeError, AssertionError, ValueError) as error:
+        why = (str(error).splitlines() or ["it says no more"])[0]
+        raise UserError(f"{recipe.backbone} cannot be trained on pictures of {recipe.size} pixels: {why}") from error
+    began = time.monotonic()
+    list(casm(players, [(images, labels)]))
+    between = time.monotonic()
+    classifier.train()(images).sum().backward()
+    return between - began, time.monotonic() - between
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(90), duration(5400), duration(3 * 86400)
+    ('1.5 minutes', '1.5 hours', '3.0 days')
+    """
+    for unit, length in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _spread_out(count: int, most: int) -> list[int]:
+    return list(range(0, count, max(1, count // most)))

@@ -1,0 +1,211 @@
+"""Around Algorithm 1: two networks, optimisers, schedules, logs, checkpoints, and the file at the end."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from casmap.data.batches import Batches
+from casmap.data.photos import PhotoSet
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Mapping
+from casmap.model.device import place
+from casmap.model.files import load_mapping, read_tree, save_mapping, write_tree
+from casmap.model.network import SaliencyNetwork
+from casmap.training.algorithm import Measures, Players, casm
+from casmap.training.area import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
+from casmap.training.first import first_classifier
+from casmap.training.log import Log
+from casmap.training.recipes import Recipe
+from casmap.training.run import Run
+from casmap.training.samples import Samples, megabytes
+from casmap.training.thinning import Thinning
+
+SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run ended with."""
+
+    mapping: Path
+    origin: str  # of f(0)
+    steps: int
+    seconds: float
+    area: float  # mean mask area over training photos, with the weights of the file
+    lambda_r: float
+    accuracy: float  # of the classifier on clean training crops, over the last tenth of the steps
+    masked_accuracy: float  # of f' on masked ones
+
+
+def train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = None) -> Trained:
+    """Train a mapping on photos with class labels; the run's folder gets mapping, logs and checkpoints."""
+    with run.begun(photos):
+        done = run.folder / "mapping.safetensors"
+        if run.resumed and done.exists():
+            run.say(f"This run is finished: {done}")
+            return Trained(mapping=done, seconds=0.0, **load_mapping(done)[1]["training"])
+        return _train(photos, recipe, run, classifier)
+
+
+def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -> Trained:
+    began = time.monotonic()
+    first, origin = first_classifier(photos, recipe, run, classifier)
+    run.say(origin)
+    players = set_up(place(first, run.device), recipe)
+    memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
+    run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
+    batches = Batches(
+        photos, recipe.size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
+        smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+    )  # fmt: skip
+    log = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
+    area = settle(players, batches, run.device)
+    if recipe.area is not None and abs(area - recipe.area) > 0.03:
+        run.say(f"The masks cover {area:.3f} of the photos, not {recipe.area}: more --steps bring them nearer.")
+    path = run.folder / "mapping.safetensors"
+    encoder = players.mapping.encoder or players.classifier
+    network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), players.mapping.encoder is None)
+    last = log.rows[-max(1, len(log.rows) // 10) :]
+    trained = Trained(
+        path,
+        origin,
+        recipe.total_steps(len(photos)),
+        time.monotonic() - began,
+        area,
+        players.lambda_r.value,
+        sum(row["accuracy"] for row in last) / len(last),
+        sum(row["masked_accuracy"] for row in last) / len(last),
+    )
+    about = {key: value for key, value in asdict(trained).items() if key not in ("mapping", "seconds")}
+    save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": about})
+    (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    return trained
+
+
+def set_up(first: Classifier, recipe: Recipe) -> Players:
+    """The players of Algorithm 1 at step 0, on the classifier's device."""
+    device = next(first.parameters()).device
+    thinning = Thinning.named(recipe.thinning, recipe.period)
+    torch.manual_seed(recipe.seed)
+    encoder = None
+    if recipe.separate_encoder:
+        encoder = Classifier(first.backbone, first.classes)
+        encoder.load_state_dict(first.state_dict())
+    mapping = place(Mapping(first.stage_channels, encoder), device)
+    steps_classifier = thinning.keeps_last
+    return Players(
+        classifier=first,
+        mapping=mapping,
+        samples=Samples(first, thinning, recipe.sample_limit, recipe.seed),
+        lambda_r=_lambda_r(recipe, first.classes),
+        classifier_optimizer=torch.optim.SGD(
+            first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
+        )
+        if steps_classifier
+        else None,
+        mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
+        score=recipe.score,
+        loss=recipe.loss,
+        clip=recipe.clip,
+        freeze_batch_norm=recipe.freeze_batch_norm,
+    )
+
+
+def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> Log:
+    """Run Algorithm 1 from the last checkpoint to the end, keeping log and checkpoints."""
+    checkpoint = run.folder / "checkpoint.safetensors"
+    start = restore(players, checkpoint) if run.resumed and checkpoint.exists() else 0
+    log = Log(run.folder, "log", start)
+    with run.progress(f"Algorithm 1, thinning {recipe.thinning}", start, steps) as advance:
+        upcoming = _scheduled(players, batches.between(start, steps, run.device), recipe, run, start, steps)
+        for step, measures in enumerate(casm(players, upcoming), start + 1):
+            row = _row(measures)
+            log.add(step, **row)
+            advance(f"area {row['area']:.2f}, lambda_R {row['lambda_r']:.3g}")
+            if step % recipe.checkpoint_every == 0 and step < steps:
+                log.flush()
+                write_tree(checkpoint, state(players, step))
+    log.close()
+    return log
+
+
+def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
+    """Set seed and learning rates before each batch is used: both follow from the step alone."""
+    for step, batch in enumerate(batches, start):
+        run.seed(recipe.seed, step)
+        drop = 0.1 ** int(step / steps / recipe.drop_every)
+        for optimizer, rate in (
+            (players.classifier_optimizer, recipe.classifier_lr),
+            (players.mapping_optimizer, recipe.mapping_lr),
+        ):
+            for group in optimizer.param_groups if optimizer else ():
+                group["lr"] = rate * drop
+        yield batch
+
+
+@torch.no_grad()
+def settle(players: Players, batches: Batches, device: torch.device) -> float:
+    """Make the file's masks those of training: returns their mean area.
+
+    In training the classifier's batch norms use each clean batch's own statistics, but the running ones mix clean and
+    masked images. A mapping only ever sees clean images, so the statistics are taken anew over clean batches.
+    """
+    f, m = players.classifier, players.mapping
+    norms = [module for module in f.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
+    if players.classifier_optimizer is not None and not players.freeze_batch_norm:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain mean over all batches to come
+        f.train()
+        for images, _ in batches.between(0, SETTLE, device):
+            f(images)
+    f.eval()
+    m.eval()
+    areas: list[Tensor] = []
+    for images, _ in batches.between(0, SETTLE, device):
+        _, stages = f.look(images)
+        areas.append(m(images, stages).mean())
+    return float(torch.stack(areas).mean())
+
+
+def state(players: Players, step: int) -> dict[str, Any]:
+    """All that the rest of a run depends on, after `step` steps."""
+    optimizer = players.classifier_optimizer
+    return {
+        "step": step,
+        "classifier": players.classifier.state_dict(),
+        "mapping": players.mapping.state_dict(),
+        "samples": players.samples.state(),
+        "lambda_r": players.lambda_r.state(),
+        "classifier_optimizer": optimizer.state_dict() if optimizer else None,
+        "mapping_optimizer": players.mapping_optimizer.state_dict(),
+    }
+
+
+def restore(players: Players, checkpoint: Path) -> int:
+    """Put the players back to where a checkpoint was written; returns its step."""
+    kept = read_tree(checkpoint)
+    players.classifier.load_state_dict(kept["classifier"])
+    players.mapping.load_state_dict(kept["mapping"])
+    players.samples.restore(kept["samples"])
+    players.lambda_r.restore(kept["lambda_r"])
+    if players.classifier_optimizer:
+        players.classifier_optimizer.load_state_dict(kept["classifier_optimizer"])
+    players.mapping_optimizer.load_state_dict(kept["mapping_optimizer"])
+    step: int = kept["step"]
+    return step
+
+
+def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
+    if recipe.lambda_r is not None:
+        return FixedLambdaR(recipe.lambda_r)
+    start = paper_lambda_r(recipe.score, recipe.thinning, classes)
+    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)
+
+
+def _row(measures: Measures) -> dict[str, float]:
+    return {name: float(value) for name, value in vars(measures).items()}

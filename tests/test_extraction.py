@@ -1,0 +1,207 @@
+"""Extract: a folder of photos in, a folder of maps out."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from casmap.errors import UserError
+from casmap.extraction import extract_photos, unique_names
+from casmap.mapper import SaliencyMapper
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
+from casmap.model.files import save_mapping
+from casmap.model.network import SaliencyNetwork
+
+
+@pytest.fixture(scope="module")
+def mapping(tmp_path_factory):
+    """A mapping file with random weights."""
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", 4)
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), list("abcd"), predicts=True)
+    torch.nn.init.normal_(network.decoder.mask.weight)
+    path = tmp_path_factory.mktemp("run") / "mapping.safetensors"
+    save_mapping(path, network, {"size": 64})
+    return path
+
+
+def photo(path, height=30, width=40, seed=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    PIL.Image.fromarray(coarse).resize((width, height)).save(path)
+    return path
+
+
+@pytest.fixture
+def trip(tmp_path):
+    """A folder with three photos of different shapes."""
+    folder = tmp_path / "trip"
+    for number, (height, width) in enumerate([(30, 40), (50, 20), (64, 64)]):
+        photo(folder / f"{number}.png", height, width, number)
+    return folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*")) if folder.exists() else []
+
+
+def lines(out):
+    return [json.loads(line) for line in (out / "boxes.jsonl").read_text().splitlines()]
+
+
+# ---------------------------------------------------------------------------------------------- what is written
+
+
+def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    assert extract_photos([str(trip)], mapping, out) == ([], 3)
+    assert names(out) == sorted([f"{n}-{kind}.png" for n in range(3) for kind in ("mask", "overlay")] + ["boxes.jsonl"])
+    mapper = SaliencyMapper.load(mapping)
+    for line, path in zip(lines(out), sorted(trip.iterdir()), strict=True):
+        found = mapper(path)
+        assert line == {"photo": str(path), **found.to_dict()}
+        height, width = found.mask.shape
+        assert (line["width"], line["height"]) == (width, height)
+        with PIL.Image.open(out / f"{line['name']}-mask.png") as mask:
+            assert mask.mode == "L"
+            assert abs(np.asarray(mask) / 255 - found.mask).max() <= 0.5 / 255 + 1e-5
+        with PIL.Image.open(out / f"{line['name']}-overlay.png") as overlay:
+            np.testing.assert_array_equal(np.asarray(overlay), found.overlay())
+
+
+@pytest.mark.parametrize("batch", [1, 2, 16])
+def test_the_size_of_the_batch_changes_nothing(trip, mapping, tmp_path, batch):
+    extract_photos([str(trip)], mapping, tmp_path / "one")
+    extract_photos([str(trip)], mapping, tmp_path / "other", batch=batch)
+    for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "other"), strict=True):
+        assert line["photo"] == other["photo"]
+        assert line["area"] == pytest.approx(other["area"], abs=2e-4)
+
+
+def test_everything_is_five_pictures_a_photo(trip, mapping, tmp_path):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps", everything=True)
+    kinds = ("inpainted", "mask", "masked-in", "masked-out", "overlay")
+    assert names(tmp_path / "maps") == [*(f"0-{kind}.png" for kind in kinds), "boxes.jsonl"]
+
+
+def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "low", alpha=0.0)
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "high", alpha=100.0)
+    assert lines(tmp_path / "low")[0]["box"] == [0, 0, 40, 30]
+    assert lines(tmp_path / "high")[0]["box"] is None
+
+
+def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
+    photo(tmp_path / "more" / "deep" / "x.jpg")
+    sources = [str(trip / "1.png"), str(tmp_path / "more"), str(trip / "[02].png"), str(trip / "1.png")]
+    assert extract_photos(sources, mapping, tmp_path / "maps") == ([], 4)
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "x", "0", "2"]
+
+
+def test_extracting_again_replaces_what_was_there(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    extract_photos([str(trip)], mapping, out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    extract_photos([str(trip)], mapping, out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+# ---------------------------------------------------------------------------------------------- names
+
+
+def test_equal_names_in_two_folders_do_not_overwrite_each_other(mapping, tmp_path):
+    a = photo(tmp_path / "rome" / "1.png", 20, 30)
+    b = photo(tmp_path / "oslo" / "1.png", 40, 25)
+    c = photo(tmp_path / "oslo" / "1.jpg", 10, 15)
+    extract_photos([str(a), str(b), str(c)], mapping, tmp_path / "maps")
+    found = lines(tmp_path / "maps")
+    assert [Path(line["photo"]) for line in found] == [a, b, c]
+    assert len({line["name"] for line in found}) == 3
+    for line, size in zip(found, [(30, 20), (25, 40), (15, 10)], strict=True):
+        with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-mask.png") as mask:
+            assert mask.size == size
+
+
+def test_names_that_become_equal_on_disk_do_not_overwrite_each_other(mapping, tmp_path):
+    photo(tmp_path / "in" / "12:30.png", 20, 30)
+    photo(tmp_path / "in" / "12-30.png", 40, 25)
+    extract_photos([str(tmp_path / "in")], mapping, tmp_path / "maps")
+    assert len(list((tmp_path / "maps").glob("*-mask.png"))) == 2
+
+
+PIECES = st.sampled_from(["a", "b", "a-b", "b-a", "a-b-2"])
+PATHS = st.builds(
+    lambda folders, stem, suffix: Path(*folders, stem + suffix),
+    st.lists(PIECES, min_size=1, max_size=2),
+    PIECES,
+    st.sampled_from([".jpg", ".png", ".webp"]),
+)
+
+
+@given(st.lists(PATHS, unique=True, max_size=12))
+def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
+    found = unique_names(paths)
+    assert list(found) == paths
+    assert len(set(found.values())) == len(paths)
+    for path, name in found.items():
+        assert path.stem in name
+        if [p.stem for p in paths].count(path.stem) == 1:
+            assert name == path.stem
+
+
+# ---------------------------------------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize("batch", [1, 2, 16])
+def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_path, batch):
+    (trip / "1.png").write_bytes(b"no picture")
+    skipped, written = extract_photos([str(trip)], mapping, tmp_path / "maps", batch=batch)
+    assert written == 2
+    assert len(skipped) == 1
+    assert str(trip / "1.png") in skipped[0]
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "2"]
+    assert not list((tmp_path / "maps").glob("1-*"))
+
+
+def test_only_unreadable_photos_are_a_mistake_and_leave_no_file(trip, mapping, tmp_path):
+    for path in trip.iterdir():
+        path.write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"0\.png") as caught:
+        extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path / "maps") == []
+
+
+def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    extract_photos([str(trip / "0.png")], mapping, out)
+    before = (out / "boxes.jsonl").read_text()
+    (trip / "1.png").write_bytes(b"no picture")
+    with pytest.raises(UserError):
+        extract_photos([str(trip / "1.png")], mapping, out)
+    assert (out / "boxes.jsonl").read_text() == before
+
+
+def test_a_wrong_mapping_is_refused_before_anything_is_written(trip, tmp_path):
+    with pytest.raises(UserError, match=r"0\.png"):
+        extract_photos([str(trip)], trip / "0.png", tmp_path / "maps")
+    assert not (tmp_path / "maps").exists()
+
+
+def test_photos_that_are_not_there_are_refused_before_anything_is_written(mapping, tmp_path):
+    with pytest.raises(UserError, match="nothing"):
+        extract_photos([str(tmp_path / "nothing*.jpg")], mapping, tmp_path / "maps")
+    assert not (tmp_path / "maps").exists()
+
+
+def test_a_file_is_no_folder_to_write_to(trip, mapping):
+    with pytest.raises(UserError, match=r"2\.png"):
+        extract_photos([str(trip)], mapping, trip / "2.png")
+    assert names(trip) == ["0.png", "1.png", "2.png"]

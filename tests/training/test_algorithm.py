@@ -1,0 +1,287 @@
+"""Algorithm 1: its five lines, in order, and who may change whom."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn.functional import log_softmax
+
+from casmap.model.classifier import Classifier
+from casmap.training import algorithm
+from casmap.training.algorithm import Players, casm, look, step_classifier, step_mapping
+from casmap.training.recipes import Recipe
+from casmap.training.samples import Samples
+from casmap.training.score import mask_out, score
+from casmap.training.trainer import set_up
+
+LR, MOMENTUM, DECAY = 0.05, 0.9, 0.01
+
+
+def _players(**changes) -> Players:
+    recipe = Recipe(
+        backbone="test_resnet", pretrained=False, size=32, thinning="L100", lambda_r=1.0, classifier_lr=LR,
+        momentum=MOMENTUM, classifier_decay=DECAY,
+    ).replace(**changes)  # fmt: skip
+    torch.manual_seed(0)
+    classifier = Classifier("test_resnet", 3)
+    with torch.no_grad():
+        for parameter in classifier.parameters():  # no weight is 0, as some are in a new ResNet
+            parameter += 0.1 * torch.randn_like(parameter)
+        for _ in range(5):  # running statistics of such images as come below
+            classifier.train()(torch.randn(8, 3, 32, 32))
+    return set_up(classifier.eval(), recipe)
+
+
+def _batch(seed: int = 0, count: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 3, 32, 32, generator=generator), torch.randint(3, (count,), generator=generator)
+
+
+def _copy(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def _changed(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> set[str]:
+    return {name for name, tensor in module.state_dict().items() if not torch.equal(tensor, before[name])}
+
+
+def _weights(module: torch.nn.Module) -> set[str]:
+    return {name for name, _ in module.named_parameters()}
+
+
+def _spy(monkeypatch, owner, name: str, calls: list) -> None:
+    """Note each call, and let it through."""
+    real = getattr(owner, name)
+
+    def noted(*arguments, **options):
+        result = real(*arguments, **options)
+        calls.append((name, arguments, result))
+        return result
+
+    monkeypatch.setattr(owner, name, noted)
+
+
+def test_each_iteration_is_the_papers_five_lines_in_order(monkeypatch) -> None:
+    calls: list = []
+    for name in ("look", "step_classifier", "step_mapping"):
+        _spy(monkeypatch, algorithm, name, calls)
+    for name in ("add", "draw", "thin"):
+        _spy(monkeypatch, Samples, name, calls)
+    players = _players()
+    measured = list(casm(players, [_batch(0), _batch(1)]))
+    assert [name for name, _, _ in calls] == ["look", "step_classifier", "add", "draw", "step_mapping", "thin"] * 2
+    assert len(measured) == 2
+    for iteration in (calls[:6], calls[6:]):
+        looked, stepped, added, drawn, mapped, _ = iteration
+        glance, sampled = looked[2], drawn[2]
+        assert stepped[1][1] is glance
+        assert added[1][1] is players.classifier  # f(k): after its step
+        assert mapped[1][1] is glance  # m(k - 1): the mapping is not asked again
+        assert mapped[1][2] is sampled
+
+
+def test_a_new_sample_is_the_stepped_classifier_and_thinning_comes_last(monkeypatch) -> None:
+    players = _players(thinning="L100", period=1)
+    before = _copy(players.classifier)
+    seen: list[set[str]] = []
+    real = Samples.add
+
+    def add(self, classifier) -> None:
+        seen.append(_changed(classifier, before) & _weights(classifier))
+        real(self, classifier)
+
+    monkeypatch.setattr(Samples, "add", add)
+    list(casm(players, [_batch()]))
+    assert seen == [_weights(players.classifier)]  # every weight had moved already
+    first, newest = players.samples.kept
+    assert all(torch.equal(first[name], before[name]) for name in before)
+    assert all(
+        torch.equal(newest[name], players.classifier.state_dict()[name]) for name in _weights(players.classifier)
+    )
+
+
+def _one_by_hand(classifier: Classifier, images, masks, labels, loss: str) -> list[torch.Tensor]:
+    """The gradients of L, with cross-entropy written out."""
+
+    def cross_entropy(logits: torch.Tensor) -> torch.Tensor:
+        return -sum(row[label] for row, label in zip(log_softmax(logits, 1), labels, strict=True)) / len(labels)
+
+    clean = cross_entropy(classifier(images))
+    masked = cross_entropy(classifier(images - masks * images))
+    value = masked if loss == "masked" else 0.5 * masked + 0.5 * clean
+    wanted = torch.autograd.grad(value, list(classifier.parameters()))
+    return [value.detach(), *wanted]
+
+
+@pytest.mark.parametrize("loss", ["mixed", "masked"])
+def test_the_classifiers_step_is_sgd_on_its_loss_written_by_hand(loss) -> None:
+    players = _players(loss=loss)
+    twin = copy.deepcopy(players.classifier).train()
+    speed = [torch.zeros_like(parameter) for parameter in twin.parameters()]
+    for step in range(2):
+        images, labels = _batch(step)
+        glance = look(players, images)
+        found = step_classifier(players, glance, images, labels)
+        value, *gradients = _one_by_hand(twin, images, glance.masks.detach(), labels, loss)
+        with torch.no_grad():
+            for parameter, v, gradient in zip(twin.parameters(), speed, gradients, strict=True):
+                v.mul_(MOMENTUM).add_(gradient + DECAY * parameter)
+                parameter -= LR * v
+        torch.testing.assert_close(found, value)
+        for (name, ours), theirs in zip(players.classifier.named_parameters(), twin.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_the_mappings_step_is_adam_up_the_score_written_by_hand() -> None:
+    players = _players(mapping_decay=0.0, clip=1e6, thinning="F")
+    images, labels = _batch()
+    glance = look(players, images)
+    labels = glance.clean.argmax(1)  # all right
+    twin = copy.deepcopy(players.mapping)
+    masks = twin(images, players.classifier.look(images)[1])
+    masked = players.classifier(mask_out(images, masks))
+    value = score(masked, glance.clean, labels, masks, 1.0)
+    gradients = torch.autograd.grad(value, list(twin.parameters()))
+    found, logits = step_mapping(players, glance, players.classifier, images, labels)
+    torch.testing.assert_close(found, value.detach())
+    torch.testing.assert_close(logits, masked.detach())
+    for ours, old, gradient in zip(players.mapping.parameters(), twin.parameters(), gradients, strict=True):
+        upward = old + 0.001 * gradient / (gradient.abs() + 1e-8)  # Adam's first step: the rate times the sign, and up
+        torch.testing.assert_close(ours, upward, rtol=1e-4, atol=2e-5)
+
+
+def test_the_mappings_gradient_is_clipped() -> None:
+    players = _players(clip=1e-3)
+    images, _ = _batch()
+    glance = look(players, images)
+    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
+    norm = torch.stack([p.grad.norm() for p in players.mapping.parameters()]).norm()
+    assert norm.item() == pytest.approx(1e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_the_mapping_step_changes_no_weight_of_the_classifier_and_gives_it_no_gradient(separate) -> None:
+    players = _players(separate_encoder=separate)
+    images, _ = _batch()
+    glance = look(players, images)
+    before, mapping_before = _copy(players.classifier), _copy(players.mapping)
+    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
+    assert not _changed(players.classifier, before) & _weights(players.classifier)
+    assert all(parameter.grad is None for parameter in players.classifier.parameters())
+    assert all(parameter.requires_grad for parameter in players.classifier.parameters())  # ready for its next step
+    assert _changed(players.mapping.decoder, {k.removeprefix("decoder."): v for k, v in mapping_before.items()})
+
+
+def test_after_a_step_of_its_own_the_classifiers_gradient_is_left_alone_too() -> None:
+    players = _players()
+    images, labels = _batch()
+    glance = look(players, images)
+    step_classifier(players, glance, images, labels)
+    before = [parameter.grad.clone() for parameter in players.classifier.parameters()]
+    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
+    for parameter, gradient in zip(players.classifier.parameters(), before, strict=True):
+        assert torch.equal(parameter.grad, gradient)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_the_classifier_step_changes_nothing_of_the_mapping_and_gives_it_no_gradient(separate) -> None:
+    players = _players(separate_encoder=separate)
+    images, labels = _batch()
+    glance = look(players, images)
+    before, classifier_before = _copy(players.mapping), _copy(players.classifier)
+    step_classifier(players, glance, images, labels)
+    assert not _changed(players.mapping, before)
+    assert all(parameter.grad is None for parameter in players.mapping.parameters())
+    assert _changed(players.classifier, classifier_before) >= _weights(players.classifier)
+
+
+def test_with_thinning_f_nothing_of_the_classifier_ever_changes() -> None:
+    players = _players(thinning="F")
+    assert players.classifier_optimizer is None
+    before = _copy(players.classifier)  # weights and buffers
+    mapping_before = _copy(players.mapping)
+    list(casm(players, [_batch(seed) for seed in range(4)]))
+    assert not _changed(players.classifier, before)
+    assert _changed(players.mapping, mapping_before) >= _weights(players.mapping)
+
+
+def test_frozen_batch_norms_keep_f0s_statistics_while_weights_move() -> None:
+    for freeze in (True, False):
+        players = _players(freeze_batch_norm=freeze)
+        before = _copy(players.classifier)
+        list(casm(players, [_batch(seed) for seed in range(2)]))
+        changed = _changed(players.classifier, before)
+        assert changed >= _weights(players.classifier)
+        assert bool(changed - _weights(players.classifier)) is not freeze
+
+
+def _moved(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> set[str]:
+    return _changed(module, before) & _weights(module)
+
+
+def test_a_separate_encoder_begins_as_f0_and_is_trained_by_the_score_alone() -> None:
+    players = _players(separate_encoder=True)
+    encoder = players.mapping.encoder
+    before = _copy(encoder)
+    assert not _changed(players.classifier, before)
+    images, labels = _batch()
+    glance = look(players, images)
+    step_classifier(players, glance, images, labels)
+    assert not _moved(encoder, before)
+    step_mapping(players, glance, players.samples.draw(), images, glance.clean.argmax(1))
+    head = {name for name in _weights(encoder) if name.startswith("network.fc")}
+    assert _moved(encoder, before) == _weights(encoder) - head
+
+
+def test_with_a_shared_encoder_the_mapping_holds_the_decoder_alone() -> None:
+    players = _players()
+    shared = {id(parameter) for parameter in players.classifier.parameters()}
+    trained = [p for group in players.mapping_optimizer.param_groups for p in group["params"]]
+    assert trained
+    assert not any(id(parameter) in shared for parameter in trained)
+    images, _ = _batch()
+    players.classifier.requires_grad_(True)
+    glance = look(players, images)
+    glance.masks.mean().backward()
+    assert all(parameter.grad is None for parameter in players.classifier.parameters())
+
+
+def test_an_old_classifier_scores_in_eval_mode_and_the_live_one_in_train_mode() -> None:
+    players = _players(thinning="FL")
+    modes = set()
+    real = players.samples.draw
+
+    def draw() -> Classifier:
+        drawn = real()
+        modes.add((drawn is players.classifier, drawn.training))
+        return drawn
+
+    players.samples.draw = draw
+    list(casm(players, [_batch(seed, 4) for seed in range(8)]))
+    assert modes == {(True, True), (False, False)}
+
+
+@pytest.mark.parametrize("which", ["entropy", "loss"])
+def test_the_score_rises_on_a_batch_when_the_classifier_is_fixed(which) -> None:
+    players = _players(thinning="F", score=which, mapping_lr=3e-4, lambda_r=0.5)  # small steps: none too far
+    images, _ = _batch()
+    with torch.no_grad():
+        players.classifier.network.get_classifier().weight *= 3  # sure of itself: there is entropy to gain
+        labels = players.classifier(images).argmax(1)  # and right
+    scores = [float(measures.score) for measures in casm(players, [(images, labels)] * 8)]
+    assert scores[-1] > scores[0] + 0.2
+
+
+def test_what_the_log_is_told_is_what_happened() -> None:
+    players = _players(thinning="L100", period=1)
+    images, labels = _batch()
+    with torch.no_grad():
+        twin = copy.deepcopy(players.classifier).train()
+        clean, stages = twin.look(images)
+        masks = copy.deepcopy(players.mapping).train()(images, stages)
+    (measures,) = casm(players, [(images, labels)])
+    assert float(measures.area) == pytest.approx(float(masks.mean()), rel=1e-4)
+    assert float(measures.accuracy) == pytest.approx(float((clean.argmax(1) == labels).float().mean()))
+    assert 0 <= float(measures.masked_accuracy) <= 1
+    assert measures.lambda_r == 1.0
+    assert measures.samples == 3  # f(0), a copy of f(1), and f(1)

@@ -1,0 +1,243 @@
+"""Recipes: the paper's numbers, and that no wrong one gets in."""
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from casmap.errors import UserError
+from casmap.training.recipes import PAPER, QUICK, RECIPES, Recipe, read_recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        # paper.tex, "Classifier f and mapping m", "Training procedure", "Thinning", "Baseline and CASM"
+        ("backbone", "resnet50"),
+        ("pretrained", True),  # "the pretrained ResNet-50 from torchvision model zoo"
+        ("separate_encoder", False),  # "we experimentally find that sharing is beneficial"
+        ("size", 224),
+        ("thinning", "L100"),
+        ("sample_limit", 30),
+        ("score", "entropy"),
+        ("loss", "mixed"),
+        ("classifier_lr", 0.001),
+        ("momentum", 0.9),
+        ("classifier_decay", 1e-4),
+        ("mapping_lr", 0.001),
+        ("mapping_decay", 1e-4),
+        ("epochs", 70),
+        ("epoch_share", 0.2),
+        # paper-notes.md
+        ("batch", 128),
+        ("clip", 10.0),
+        ("drop_every", 20 / 70),  # every 20 of 70 epochs
+        ("flip", True),
+        ("smallest_crop", 0.08),  # torchvision's random resized crop
+        ("freeze_batch_norm", False),  # "f trains in train mode"
+        ("period", None),  # the 100 of L100
+        ("steps", None),  # from the epochs
+        ("lambda_r", None),  # the table of score and thinning: test_area.py
+        ("area", None),
+    ],
+)
+def test_the_paper_recipe_has_the_papers_number(name, number) -> None:
+    assert getattr(PAPER, name) == number
+    assert PAPER is RECIPES["paper"]
+
+
+def test_steps_follow_from_the_epochs() -> None:
+    imagenet = 1_281_167  # 20 %: 256,233 photos, 2,001 whole batches of 128
+    assert PAPER.total_steps(imagenet) == 70 * 2001
+    assert PAPER.total_first_steps(imagenet) == 90 * 10_009  # all photos
+    assert PAPER.replace(steps=5, first_steps=6).total_steps(imagenet) == 5
+    assert PAPER.replace(steps=5, first_steps=6).total_first_steps(imagenet) == 6
+    assert PAPER.total_steps(3) == 70  # fewer photos than a batch: one step an epoch
+
+
+@given(st.integers(1, 10**6), st.integers(2, 512), st.floats(0.01, 1))
+def test_an_epoch_has_a_batch_and_never_more_photos_than_its_share(photos, batch, share) -> None:
+    steps = PAPER.replace(batch=batch).steps_in_epoch(photos, share)
+    assert steps >= 1
+    assert steps == 1 or steps * batch <= photos * share
+
+
+def test_the_recipes_are_valid_and_survive_json() -> None:
+    for recipe in RECIPES.values():
+        assert Recipe().replace(**json.loads(recipe.to_json())) == recipe
+
+
+def test_every_option_has_a_help_text() -> None:
+    assert all(entry.metadata["help"] for entry in dataclasses.fields(Recipe))
+
+
+def test_replace_changes_what_it_is_told_and_nothing_else() -> None:
+    changed = PAPER.replace(thinning="L", batch=64)
+    assert (changed.thinning, changed.batch) == ("L", 64)
+    assert changed.replace(thinning="L100", batch=128) == PAPER
+    assert PAPER.thinning == "L100"
+
+
+@pytest.mark.parametrize("name", ["epoch", "lambda", "learning_rate", "replace", "__class__"])
+def test_an_unknown_option_is_named_with_those_there_are(name) -> None:
+    with pytest.raises(UserError, match=rf"no option '{name}'; it has backbone, .*checkpoint_every"):
+        PAPER.replace(**{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("batch", "64"),
+        ("batch", 64.0),
+        ("batch", True),
+        ("batch", None),
+        ("flip", 1),
+        ("flip", "yes"),
+        ("thinning", 100),
+        ("score", None),
+        ("area", "0.5"),
+        ("area", [0.5]),
+        ("steps", 1.5),
+        ("weights", False),
+        ("momentum", None),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused_by_name(name, value) -> None:
+    with pytest.raises(UserError, match=rf"The option {name} cannot be "):
+        PAPER.replace(**{name: value})
+
+
+def test_a_whole_number_is_welcome_where_a_fraction_is() -> None:
+    assert PAPER.replace(lambda_r=3).lambda_r == 3.0
+    assert type(PAPER.replace(clip=5).clip) is float
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("size", 31),
+        ("size", 4096),
+        ("period", 0),
+        ("sample_limit", 1),
+        ("lambda_r", -0.1),
+        ("area", 0.0),
+        ("area", 1.0),
+        ("area", float("nan")),
+        ("epochs", 0),
+        ("epoch_share", 0.0),
+        ("epoch_share", 1.5),
+        ("steps", 0),
+        ("batch", 1),
+        ("first_steps", 0),
+        ("smallest_crop", 0.0),
+        ("drop_every", 0.0),
+        ("checkpoint_every", 0),
+        ("threads", 0),
+        ("seed", -1),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(name, value) -> None:
+    with pytest.raises(UserError, match=rf"^{name} must lie between .* and .*, not "):
+        PAPER.replace(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("classifier_lr", -1.0),
+        ("mapping_lr", -1.0),
+        ("first_lr", float("nan")),
+        ("momentum", -1.0),
+        ("classifier_decay", -1.0),
+        ("mapping_decay", -1.0),
+        ("first_decay", -1.0),
+        ("clip", -1.0),
+        ("first_epochs", 0),
+    ],
+)
+def test_a_number_that_no_optimiser_takes_is_refused_by_name(name, value) -> None:
+    with pytest.raises(UserError, match=name):
+        PAPER.replace(**{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), [("score", "accuracy"), ("loss", "both"), ("thinning", "M")])
+def test_a_word_that_is_no_choice_is_refused_with_the_choices(name, value) -> None:
+    with pytest.raises(UserError, match=r"(entropy, loss|mixed, masked|F, L, FL, L100 or L1000)"):
+        PAPER.replace(**{name: value})
+
+
+def test_area_and_lambda_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="not both"):
+        PAPER.replace(area=0.3, lambda_r=2.0)
+    with pytest.raises(UserError, match="not both"):
+        Recipe(area=0.3, lambda_r=2.0)
+
+
+def test_the_one_that_is_given_later_takes_the_place_of_the_other() -> None:
+    by_area, by_lambda = PAPER.replace(area=0.3), PAPER.replace(lambda_r=2.0)
+    assert (by_area.replace(lambda_r=2.0).area, by_area.replace(lambda_r=2.0).lambda_r) == (None, 2.0)
+    assert (by_lambda.replace(area=0.3).area, by_lambda.replace(area=0.3).lambda_r) == (0.3, None)
+    assert QUICK.area is not None
+    assert QUICK.replace(lambda_r=1.0).area is None
+
+
+FILES = {
+    "mine.toml": 'recipe = "quick"\nthinning = "L"\nbatch = 16\nmapping_lr = 0.01\nflip = false\n',
+    "mine.yaml": "recipe: quick\nthinning: L\nbatch: 16\nmapping_lr: 0.01\nflip: false\n",
+    "mine.yml": "recipe: quick\nthinning: L\nbatch: 16\nmapping_lr: 1.0e-2\nflip: no\n",
+    "mine.json": '{"recipe": "quick", "thinning": "L", "batch": 16, "mapping_lr": 0.01, "flip": false}',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_overrides_the_recipe_it_names(tmp_path, name) -> None:
+    (tmp_path / name).write_text(FILES[name])
+    assert read_recipe(str(tmp_path / name)) == QUICK.replace(thinning="L", batch=16, mapping_lr=0.01, flip=False)
+
+
+def test_a_file_that_names_none_overrides_the_papers(tmp_path) -> None:
+    (tmp_path / "mine.toml").write_text("epochs = 3\n")
+    assert read_recipe(str(tmp_path / "mine.toml")) == PAPER.replace(epochs=3)
+
+
+def test_the_recipe_kept_with_a_run_can_be_given_again(tmp_path) -> None:
+    mine = QUICK.replace(thinning="FL", lambda_r=2)
+    (tmp_path / "recipe.json").write_text(mine.to_json())
+    assert read_recipe(str(tmp_path / "recipe.json")) == mine
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.toml", "batch = ", "Cannot read the recipe"),
+        ("a.yaml", "batch: [", "Cannot read the recipe"),
+        ("a.yaml", "", "not a list of options"),
+        ("a.yaml", "- batch", "not a list of options"),
+        ("a.yaml", "3: 4", "not a list of options"),
+        ("a.toml", 'recipe = "fast"', "builds on 'fast'"),
+        ("a.toml", "bach = 3", "no option 'bach'"),
+        ("a.toml", 'batch = "many"', "batch cannot be"),
+        ("a.toml", "area = 2.0", "area must lie between"),
+        ("a.yaml", "!!python/object/apply:os.system ['touch harm']", "Cannot read the recipe"),
+    ],
+)
+def test_a_file_with_a_mistake_is_one_sentence(tmp_path, monkeypatch, name, text, says) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UserError, match=says) as caught:
+        read_recipe(name)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing in a file is ever run
+
+
+def test_a_file_that_is_no_text_is_one_sentence(tmp_path) -> None:
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="Cannot read the recipe"):
+        read_recipe(str(tmp_path / "a.toml"))
+
+
+def test_a_recipe_that_does_not_exist_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="There is no recipe 'slow': give paper, quick or a TOML or YAML file"):
+        read_recipe("slow")

@@ -1,0 +1,100 @@
+"""A run's folder: never overwritten, resumed only as it was begun, and not left behind by a mistake."""
+
+import pytest
+import torch
+
+from casmap.errors import UserError
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run, find_device
+
+
+def _begin(folder) -> None:
+    with Run(folder, QUICK).begun():
+        pass
+
+
+def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path) -> None:
+    _begin(tmp_path / "run")
+    with pytest.raises(UserError, match="already holds a run: go on with --resume, or choose another --out"):
+        Run(tmp_path / "run", QUICK.replace(seed=1))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"steps": 9}, r"begun with steps = 450, not 9"),
+        ({"thinning": "F"}, r"begun with thinning = 'L100', not 'F'"),
+        ({"lambda_r": 2.0}, r"begun with area = 0.25, not None"),
+        ({"seed": 1}, r"begun with seed = 0, not 1"),
+    ],
+)
+def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path, change, said) -> None:
+    _begin(tmp_path / "run")
+    with pytest.raises(UserError, match=said):
+        Run(tmp_path / "run", QUICK.replace(**change), resume=True)
+
+
+def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
+    _begin(tmp_path / "run")
+    assert Run(tmp_path / "run", QUICK, resume=True).resumed
+    assert Run(tmp_path / "run", QUICK.replace(checkpoint_every=7), resume=True).resumed
+
+
+def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
+    run = Run(tmp_path / "run", QUICK, resume=True)
+    assert not run.resumed
+    with run.begun():
+        assert (tmp_path / "run" / "recipe.json").read_text() == QUICK.to_json()
+
+
+def _slip(folder, trained: bytes | None = None) -> None:
+    """A run that ends with a mistake of the user's, maybe after hours of work."""
+    with Run(folder, QUICK).begun():
+        if trained:
+            (folder / "classifier.safetensors").write_bytes(trained)
+        raise UserError("a slip")
+
+
+def test_a_mistake_found_at_once_leaves_no_folder(tmp_path) -> None:
+    with pytest.raises(UserError, match="a slip"):
+        _slip(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mistake_never_takes_what_was_there_before_or_what_was_trained(tmp_path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "diary.txt").write_text("dear diary")
+    with pytest.raises(UserError, match="a slip"):
+        _slip(tmp_path / "mine")
+    assert (tmp_path / "mine" / "diary.txt").read_text() == "dear diary"
+    with pytest.raises(UserError, match="a slip"):
+        _slip(tmp_path / "late", b"hours of work")
+    assert (tmp_path / "late" / "classifier.safetensors").read_bytes() == b"hours of work"
+
+
+def test_what_a_run_says_is_kept(tmp_path) -> None:
+    run = Run(tmp_path / "run", QUICK)
+    with run.begun():
+        run.say("f(0) is here.")
+        run.say("So is m.")
+    assert (tmp_path / "run" / "run.log").read_text() == "f(0) is here.\nSo is m.\n"
+
+
+def test_chance_inside_a_step_follows_from_seed_and_step_alone(tmp_path) -> None:
+    run = Run(tmp_path / "run", QUICK)
+
+    def chance(seed: int, step: int) -> list[float]:
+        run.seed(seed, step)
+        return torch.rand(3).tolist()
+
+    wanted = chance(3, 5)
+    torch.rand(100)
+    assert chance(3, 5) == wanted
+    assert wanted not in (chance(3, 6), chance(4, 5))
+
+
+@pytest.mark.parametrize("name", ["tpu9000", "cuda:99"])
+def test_a_device_that_is_not_here_is_one_sentence(name) -> None:
+    with pytest.raises(UserError, match=f"There is no device '{name}' here"):
+        find_device(name)
+    assert find_device("cpu").type == "cpu"

@@ -1,0 +1,213 @@
+"""From a folder of photos to a run: what is chosen, said and foretold."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from rich.console import Console
+
+from casmap.data.folders import PhotoFolder
+from casmap.data.scenes import Scenes
+from casmap.errors import UserError
+from casmap.training import first, start
+from casmap.training.recipes import PAPER, QUICK
+from casmap.training.start import begin, choose, foretell
+
+CPU = {"device": "cpu"}
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch) -> None:
+    """No test asks the network whether weights can be had."""
+    for module in (start, first):
+        monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
+
+
+def _folder(root: Path, classes: tuple[str, ...] = ("ant", "bee", "cat"), each: int = 4) -> Path:
+    random = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for number in range(each):
+            height, width = (90, 70 + number)  # shorter sides 70, 71, 72, 73: median 71
+            picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+            PIL.Image.fromarray(picture).save(root / name / f"{number}.png")
+    return root
+
+
+def _voice() -> Console:
+    return Console(file=io.StringIO(), width=200, color_system=None)
+
+
+def _said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
+    recipe, reasons = choose(PhotoFolder(_folder(tmp_path)), CPU)
+    assert (recipe.backbone, recipe.pretrained) == ("test_resnet", False)
+    assert recipe.size == 64  # the multiple of 32 below 71
+    assert recipe.steps == recipe.first_steps == 200  # twelve photos: no more than the least
+    assert recipe.period == 6  # about thirty samples
+    assert (recipe.area, recipe.lambda_r) == (0.5, None)
+    assert recipe.thinning == "L100"
+    backbone, size, steps, area = reasons
+    assert backbone.startswith("backbone test_resnet with random weights, since no pretrained ones can be fetched")
+    assert size.startswith("size 64 px")
+    assert "71 px" in size
+    assert steps.startswith("steps 200: at most 30 passes over the photos or 30 minutes")
+    assert area.startswith("area 0.5: the paper's half of the picture")
+
+
+def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "batch": 2})
+    assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("efficientnet_lite0", True, 3e-4)
+    assert reasons[0].startswith("backbone efficientnet_lite0 with pretrained weights")
+
+
+def test_what_the_user_said_stays(tmp_path) -> None:
+    said = {**CPU, "backbone": "test_resnet", "size": 40, "steps": 7, "batch": 4, "area": 0.2, "thinning": "FL",
+            "period": 3, "first_steps": 9}  # fmt: skip
+    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), dict(said))
+    assert {name: getattr(recipe, name) for name in said} == said
+    assert "size 40" in reasons[1]
+    assert "steps 7" in reasons[2]
+    assert "area 0.2" in reasons[3]
+
+
+def test_a_lambda_of_ones_own_takes_the_place_of_the_area(tmp_path) -> None:
+    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "lambda_r": 2.0, "batch": 4})
+    assert (recipe.lambda_r, recipe.area) == (2.0, None)
+    assert "as lambda_R makes it" in reasons[3]
+
+
+def test_weights_in_a_file_ask_no_network(tmp_path, monkeypatch) -> None:
+    def asked(backbone: str) -> bool:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(start, "weights_reachable", asked)
+    said = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
+    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), said)
+    assert (recipe.weights, recipe.pretrained) == ("w.safetensors", False)
+    assert "random" not in reasons[0]
+
+
+def test_no_pretrained_asks_no_network(tmp_path, monkeypatch) -> None:
+    def asked(backbone: str) -> bool:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(start, "weights_reachable", asked)
+    said = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
+    assert choose(PhotoFolder(_folder(tmp_path, each=1)), said)[0].pretrained is False
+
+
+class Many:
+    """So many photos that time, not their number, decides."""
+
+    classes = ("a", "b")
+    labels = np.arange(20_000) % 2
+
+    def __init__(self, side: int = 500) -> None:
+        self.side = side
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int) -> np.ndarray:
+        return np.zeros((self.side, self.side + 20, 3), np.uint8)
+
+
+def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
+    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.5, 0.2))
+    recipe, _ = choose(Many(), CPU)
+    assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
+    assert recipe.period == 80
+    assert recipe.size == 128  # no larger on a CPU
+
+
+def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
+    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.5, 0.2))
+    assert choose(Many(side=20), CPU)[0].size == 32
+
+
+def test_scenes_get_the_quick_recipe() -> None:
+    recipe, reasons = choose(Scenes(classes=3, photos=6, size=32), {"seed": 4})
+    assert recipe == QUICK.replace(seed=4)
+    assert "quick" in reasons[0]
+
+
+class ImageNet(Many):
+    labels = np.zeros(1_281_167, np.int64)
+
+
+def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
+    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (30.0, 10.0))
+    console = _voice()
+    seconds = foretell(ImageNet(), PAPER, console, trains_first=False)
+    assert seconds == 30 * 70 * 2001
+    assert f"about {seconds / 86400:.1f} days (30.00 s a step)" in _said(console)
+    assert "That is days on this machine" in _said(console)
+    assert "--steps" in _said(console)
+    with_first = foretell(ImageNet(), PAPER, _voice())
+    assert with_first == seconds + 10 * 90 * 10_009
+
+
+def test_minutes_are_foretold_without_one(monkeypatch) -> None:
+    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.2, 0.1))
+    console = _voice()
+    assert foretell(Many(), QUICK, console) == pytest.approx(0.2 * 450 + 0.1 * 600)
+    assert "about 2.5 minutes" in _said(console)
+    assert "days" not in _said(console)
+
+
+def test_a_step_takes_some_time() -> None:
+    step, first_step = start.seconds_per_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
+    assert step > 0
+    assert first_step > 0
+
+
+def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
+    with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot be trained on pictures of 40 pixels") as caught:
+        start.seconds_per_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_class_only_is_refused(tmp_path) -> None:
+    _folder(tmp_path / "photos", classes=("ant",))
+    with pytest.raises(UserError, match="of one class, 'ant': a classifier needs at least two"):
+        begin(str(tmp_path / "photos"), tmp_path / "run", changes=dict(CPU))
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path) -> None:
+    _folder(tmp_path / "photos", each=1)
+    with pytest.raises(UserError, match="cannot be fetched from here"):
+        begin(str(tmp_path / "photos"), tmp_path / "run", "paper", dict(CPU))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path) -> None:
+    _folder(tmp_path / "photos")
+    console = _voice()
+    threads = torch.get_num_threads()
+    trained = begin(
+        str(tmp_path / "photos"),
+        tmp_path / "run",
+        changes={**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1},
+        console=console,
+    )
+    torch.set_num_threads(threads)
+    assert trained.mapping.exists()
+    assert (trained.steps, trained.origin.split(",")[0]) == (2, "f(0) is test_resnet with random weights")
+    said = _said(console)
+    assert "12 photos of 3 classes. Chosen:" in said
+    assert "To change it: casmap train" in said
+    assert "--steps 2 --area 0.5" in said
+    assert "This will take about" in said
+    assert trained.origin in said
+    assert "Thinning L100: the sample set takes at most" in said
+    assert trained.origin in (tmp_path / "run" / "run.log").read_text()
