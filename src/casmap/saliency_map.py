@@ -199,8 +199,7 @@ class SaliencyMap:
             views["masked-in"] = self.masked_in(alpha)
             views["masked-out"] = self.masked_out(alpha)
             views["inpainted"] = self.inpainted(alpha)
-        stem = re.sub(r"[\\/:]", "-", self.name)  # a name like ../x must not leave the folder
-        paths = {kind: Path(folder) / f"{stem}-{kind}.png" for kind in views}
+        paths = {kind: Path(folder) / f"{file_name(self.name)}-{kind}.png" for kind in views}
         for kind, path in paths.items():
             write_whole(path, encode_png(views[kind]))
         return list(paths.values())
@@ -228,6 +227,15 @@ class SaliencyMap:
     def _grey(self) -> Image:
         """The mask in 8 bits: (H, W)."""
         return np.rint(self.mask * 255).astype(np.uint8)
+
+
+def file_name(name: str) -> str:
+    """Make a name safe for a file: one like ../x must not leave its folder.
+
+    >>> file_name("../12:30")
+    '..-12-30'
+    """
+    return re.sub(r"[\\/:]", "-", name)
 
 
 def _resized(array: npt.NDArray[Any], scale: float) -> npt.NDArray[Any]:

@@ -1,0 +1,205 @@
+"""The command line: parse, call, print. Whatever a command needs is imported when it runs, so that --help is quick."""
+
+import dataclasses
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+
+from casmap import __version__
+from casmap.atomic import write_whole
+from casmap.errors import UserError
+from casmap.training.recipes import Recipe
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
+app.add_typer(study, name="study")
+
+console = Console()
+complaints = Console(stderr=True)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one sentence and exit code 2."""
+    try:
+        app()
+    except UserError as error:
+        complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        complaints.print("Stopped. A training run goes on from its last checkpoint with --resume.")
+        sys.exit(130)
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "timm", "yaml", "jinja2", "tensorboard"):
+            raise
+        complain(f"This needs {error.name}: pip install 'casmap[train]'.")
+        sys.exit(2)
+
+
+def complain(sentence: str) -> None:
+    """Print a sentence to stderr as it is: a file's name may look like rich's markup."""
+    complaints.print("casmap:", style="bold red", end=" ")
+    complaints.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"casmap {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def casmap(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="say it and exit")
+    ] = False,
+) -> None:
+    """All the evidence in a photo: saliency maps that depend on no single classifier."""
+
+
+def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of a recipe; it receives those that were given as the dict `changes`."""
+    fields = {entry.name: entry for entry in dataclasses.fields(Recipe)}
+    kinds = get_type_hints(Recipe)
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
+    options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> None:
+        changes = {name: value for name in fields if (value := arguments.pop(name)) is not None}
+        command(**arguments, changes=changes)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
+    annotation = Annotated[kind | None, typer.Option(help=text, rich_help_panel="Recipe", show_default=False)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+RecipeName = Annotated[str | None, typer.Option(help="paper, quick, or a TOML or YAML file; default: chosen for you")]
+Out = Annotated[Path, typer.Option(help="folder for all that is written")]
+
+
+@app.command()
+@with_recipe_options
+def train(
+    data: Annotated[str, typer.Argument(help="a folder with a folder of photos for each class; or scenes[:options]")],
+    out: Out = Path("runs/casm"),
+    recipe: RecipeName = None,
+    classifier: Annotated[
+        str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    changes: dict[str, Any] | None = None,
+) -> None:
+    """Train a mapping on photos with class labels; what you do not say is chosen for you."""
+    from casmap.training.start import begin
+
+    trained = begin(data, out, recipe, changes or {}, classifier, resume, console)
+    console.print(
+        f"\nMapping: {trained.mapping}\n"
+        f"  {trained.steps} steps in {trained.seconds / 60:.1f} minutes; mean mask area {trained.area:.3f}, "
+        f"lambda_R {trained.lambda_r:.3g}\n"
+        f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
+        f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@app.command()
+def extract(
+    photos: Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")],
+    mapping: Annotated[Path, typer.Option(help="a mapping that casmap wrote")],
+    out: Out = Path("maps"),
+    everything: Annotated[
+        bool, typer.Option("--everything", help="masked-in, masked-out and inpainted pictures too")
+    ] = False,
+    alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
+    batch: Annotated[int, typer.Option(min=1, help="photos at a time")] = 16,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps")] = "cpu",
+) -> None:
+    """Extract masks, overlays and boxes.jsonl. Unreadable photos are named and skipped; the exit code is 1 then."""
+    from casmap.extraction import extract_photos
+
+    skipped, written = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
+    console.print(f"{written} maps in {out}", highlight=False)
+    for complaint in skipped:
+        complain(f"skipped: {complaint}")
+    if skipped:
+        raise typer.Exit(1)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[str, typer.Argument(help="a folder of class folders with --boxes or --masks; or scenes[:options]")],
+    mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
+    boxes: Annotated[Path | None, typer.Option(help="CSV file with file, xmin, ymin, xmax, ymax")] = None,
+    masks: Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")] = None,
+    area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
+    size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
+    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
+) -> None:
+    """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
+    from casmap.evaluation.report import evaluate_mappings, print_rows, to_json
+
+    results = evaluate_mappings(data, mapping, boxes, masks, area, size, console)
+    print_rows(results, console)
+    if json:
+        write_whole(json, to_json(results))
+
+
+@app.command()
+def scenes(
+    out: Annotated[Path, typer.Argument(help="folder to write to")],
+    options: Annotated[str, typer.Option(help="e.g. photos=400,classes=40,seed=3,variant=twins")] = "photos=400",
+) -> None:
+    """Write scenes as ordinary files: class folders, boxes.csv, masks, and the masks of the sufficient parts."""
+    from casmap.data.sources import open_photos
+    from casmap.data.write import write_photos
+
+    count = write_photos(open_photos(f"scenes:{options}"), out, console)
+    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'} and {out / 'masks'}", highlight=False)
+
+
+@app.command()
+def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
+    """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
+    from casmap.studies.demo import run_demo
+
+    run_demo(out, seed, console)
+
+
+@study.command("evidence")
+def study_evidence(
+    out: Out = Path("runs/evidence"),
+    seeds: Annotated[list[int] | None, typer.Option(help="which seeds, each a set of scenes and a training")] = None,
+) -> None:
+    """Measure on scenes, at equal area, whether CASM's masks hold more of the evidence than Baseline's."""
+    from casmap.studies.evidence import run_evidence
+
+    run_evidence(out, seeds or [1, 2, 3], console)
+
+
+@study.command("twins")
+def study_twins(
+    out: Out = Path("runs/twins"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 1
+) -> None:
+    """Run the paper's example: f(0) looks at one half only; who finds the other half's evidence."""
+    from casmap.studies.twins import run_twins
+
+    run_twins(out, seed, console)
