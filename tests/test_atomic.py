@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.atomic import whole_file, write_whole
@@ -31,6 +31,7 @@ def write_half(path, error):
         raise error
 
 
+@settings(deadline=None)
 @given(st.binary())
 def test_bytes_come_back(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "a"
@@ -38,6 +39,7 @@ def test_bytes_come_back(tmp_path_factory, content):
     assert path.read_bytes() == content
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_text_comes_back_as_utf8(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("text") / "a.txt"

@@ -7,7 +7,7 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
@@ -145,6 +145,7 @@ PATHS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(PATHS, unique=True, max_size=12))
 def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
     found = unique_names(paths)

@@ -6,10 +6,11 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
 from casmap.mapper import SaliencyMapper, fit, name_of
 from casmap.model.classifier import Classifier
@@ -149,6 +150,15 @@ def test_a_mask_is_what_the_network_says_of_the_normalised_photo(mapper):
     np.testing.assert_allclose(also_logits, logits.numpy(), atol=1e-4)
 
 
+def test_a_long_photo_is_squashed_so_that_its_ends_count(mapper):
+    photo = noise(40, 120)
+    squashed = mapper.masks(resize(photo, SIZE, "squash")[None])[0][0]
+    np.testing.assert_allclose(mapper(photo).mask, fit(squashed, photo), atol=1e-6)
+    other = photo.copy()
+    other[:, :20] = 255 - other[:, :20]
+    assert abs(mapper(other).mask - mapper(photo).mask)[:, :20].max() > 0.01
+
+
 def test_a_map_is_the_same_whichever_photos_came_before(mapper):
     photo = noise(40, 40)
     before = mapper(photo).mask
@@ -156,6 +166,7 @@ def test_a_map_is_the_same_whichever_photos_came_before(mapper):
     np.testing.assert_array_equal(mapper(photo).mask, before)
 
 
+@settings(deadline=None)
 @given(
     hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(0, 1, width=32)),
     st.integers(1, 40),

@@ -24,8 +24,11 @@ app = typer.Typer(
 study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
 app.add_typer(study, name="study")
 
-console = Console()
-complaints = Console(stderr=True)
+INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
+
+# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
+console = Console(markup=False, emoji=False, highlight=False)
+complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def main() -> None:
@@ -35,9 +38,10 @@ def main() -> None:
     except UserError as error:
         complain(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        complaints.print("Stopped. A training run goes on from its last checkpoint with --resume.")
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            complaints.print("Stopped. A training run goes on from its last checkpoint with --resume.")
+        raise
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "timm", "yaml", "jinja2", "tensorboard"):
             raise
@@ -46,14 +50,14 @@ def main() -> None:
 
 
 def complain(sentence: str) -> None:
-    """Print a sentence to stderr as it is: a file's name may look like rich's markup."""
+    """Print a sentence to stderr."""
     complaints.print("casmap:", style="bold red", end=" ")
-    complaints.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    complaints.print(sentence, soft_wrap=True)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        console.print(f"casmap {__version__}", highlight=False)
+        console.print(f"casmap {__version__}")
         raise typer.Exit
 
 
@@ -115,8 +119,6 @@ def train(
         f"lambda_R {trained.lambda_r:.3g}\n"
         f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
         f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
-        highlight=False,
-        markup=False,
         soft_wrap=True,
     )
 
@@ -137,7 +139,7 @@ def extract(
     from casmap.extraction import extract_photos
 
     skipped, written = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
-    console.print(f"{written} maps in {out}", highlight=False)
+    console.print(f"{written} maps in {out}")
     for complaint in skipped:
         complain(f"skipped: {complaint}")
     if skipped:
@@ -173,7 +175,7 @@ def scenes(
     from casmap.data.write import write_photos
 
     count = write_photos(open_photos(f"scenes:{options}"), out, console)
-    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'} and {out / 'masks'}", highlight=False)
+    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'} and {out / 'masks'}")
 
 
 @app.command()

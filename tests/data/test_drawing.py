@@ -78,6 +78,7 @@ def test_any_canvas_develops_to_a_picture(height, width, seed):
     assert developed.std() > 1
 
 
+@settings(deadline=None)
 @given(st.floats(0, 3), st.floats(0, 1), st.integers(0, 10**6))
 def test_faded_paint_is_less_coloured_than_bright_paint(hue, strength, seed):
     picture = canvas(16, 16)

@@ -92,6 +92,7 @@ def test_there_are_at_least_forty_classes_by_default():
     assert len(set(scenes.classes)) == len(scenes.classes)
 
 
+@settings(deadline=None)
 @given(st.integers(1, MAX_CLASSES), st.integers(1, 500))
 def test_classes_are_balanced(classes, photos):
     scenes = Scenes(classes=classes, photos=photos)
@@ -101,6 +102,7 @@ def test_classes_are_balanced(classes, photos):
     assert counts.max() - counts.min() <= 1
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.integers(1, 20))
 def test_names_are_distinct_and_begin_with_the_class(first, classes):
     scenes = Scenes(classes=classes, photos=60, first_class=first)

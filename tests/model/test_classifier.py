@@ -154,3 +154,8 @@ def test_a_slip_in_a_name_is_answered_with_names_that_exist() -> None:
 def test_a_backbone_that_hides_its_stages_is_refused() -> None:
     with pytest.raises(UserError, match=r"'densenet121' does not show its intermediate features"):
         Classifier("densenet121", 3)
+
+
+def test_a_tag_of_weights_that_timm_does_not_have_is_refused() -> None:
+    with pytest.raises(UserError, match=r"resnet18\.foo"):
+        Classifier("resnet18.foo", 3)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from casmap.errors import UserError
@@ -313,16 +313,11 @@ def test_a_disk_that_fills_up_leaves_no_half_of_a_file(tmp_path, before) -> None
     path = tmp_path / "mapping.safetensors"
     if before:
         path.write_bytes(before)
-    with pytest.raises((UserError, SafetensorError)), _full_disk(100_000):
+    with pytest.raises(UserError, match=r"Cannot write .*mapping\.safetensors"), _full_disk(100_000):
         write_tree(path, {"weights": torch.zeros(100_000)})
     assert [found.name for found in tmp_path.iterdir()] == (["mapping.safetensors"] if before else [])
     if before:
         assert path.read_bytes() == before
-
-
-def test_a_full_disk_is_one_sentence(tmp_path) -> None:
-    with pytest.raises(UserError, match=r"Cannot write .*mapping\.safetensors"), _full_disk(100_000):
-        write_tree(tmp_path / "mapping.safetensors", {"weights": torch.zeros(100_000)})
 
 
 @pytest.mark.parametrize("read", [load_mapping, load_classifier])

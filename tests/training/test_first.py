@@ -33,7 +33,7 @@ def photos() -> Scenes:
 
 def _first(photos, folder: Path, recipe: Recipe = RECIPE, given: str | None = None, resume: bool = False):
     run = Run(folder, recipe, resume)
-    with run.begun():
+    with run.begun(photos):
         return first_classifier(photos, recipe, run, given)
 
 
@@ -113,6 +113,26 @@ def _backbone(path: Path, classes: int, name: str = "test_resnet") -> dict[str, 
     weights = {key: tensor + 0.01 if tensor.is_floating_point() else tensor + 5 for key, tensor in weights.items()}
     save_file(weights, path)
     return weights
+
+
+def test_plain_weights_of_the_backbone_may_be_the_classifier_where_the_head_fits(tmp_path, photos) -> None:
+    weights = _backbone(tmp_path / "w.safetensors", classes=4)
+    classifier, origin = _first(photos, tmp_path / "run", given=str(tmp_path / "w.safetensors"))
+    assert origin == "f(0) is the classifier given, w.safetensors."
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in classifier.network.state_dict().items())
+
+
+def test_plain_weights_of_another_number_of_classes_are_no_classifier(tmp_path, photos) -> None:
+    _backbone(tmp_path / "w.safetensors", classes=1000)
+    with pytest.raises(UserError, match=r"not a test_resnet for the 4 classes of the photos.*With --weights instead"):
+        _first(photos, tmp_path / "run", given=str(tmp_path / "w.safetensors"))
+
+
+def test_weights_without_the_counts_of_batches_are_whole_all_the_same(tmp_path) -> None:
+    weights = _backbone(tmp_path / "w.safetensors", classes=4)
+    trimmed = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+    save_file(trimmed, tmp_path / "w.safetensors")
+    assert load_backbone(Classifier("test_resnet", 4), str(tmp_path / "w.safetensors")) == []
 
 
 def test_weights_of_a_file_go_into_the_backbone_but_for_the_head(tmp_path) -> None:
@@ -219,3 +239,10 @@ def test_the_learning_rate_goes_up_a_line_and_down_a_cosine(share) -> None:
     assert later >= rate if share + 0.01 <= WARM_UP else share < WARM_UP or later <= rate
     assert one_cycle(0) > 0  # no step is wasted
     assert one_cycle(WARM_UP) == 1
+
+
+def test_the_weights_of_a_larger_network_are_not_those_of_a_smaller(tmp_path) -> None:
+    """Every tensor of resnet18 has a namesake of the same shape in resnet34."""
+    save_file(timm.create_model("resnet34", num_classes=4).state_dict(), tmp_path / "w.safetensors")
+    with pytest.raises(UserError, match="not those of resnet18"):
+        load_backbone(Classifier("resnet18", 4), str(tmp_path / "w.safetensors"))

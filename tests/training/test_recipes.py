@@ -97,7 +97,7 @@ def test_an_unknown_option_is_named_with_those_there_are(name) -> None:
         ("flip", "yes"),
         ("thinning", 100),
         ("score", None),
-        ("area", "0.5"),
+        ("area", "half"),
         ("area", [0.5]),
         ("steps", 1.5),
         ("weights", False),
@@ -158,7 +158,7 @@ def test_a_value_out_of_range_is_refused_by_name(name, value) -> None:
     ],
 )
 def test_a_number_that_no_optimiser_takes_is_refused_by_name(name, value) -> None:
-    with pytest.raises(UserError, match=name):
+    with pytest.raises(UserError, match=rf"^{name} must lie between "):
         PAPER.replace(**{name: value})
 
 
@@ -241,3 +241,15 @@ def test_a_file_that_is_no_text_is_one_sentence(tmp_path) -> None:
 def test_a_recipe_that_does_not_exist_is_one_sentence() -> None:
     with pytest.raises(UserError, match="There is no recipe 'slow': give paper, quick or a TOML or YAML file"):
         read_recipe("slow")
+
+
+def test_a_small_number_that_yaml_takes_for_text_is_a_number(tmp_path) -> None:
+    (tmp_path / "mine.yaml").write_text("recipe: quick\nmapping_lr: 1e-3\n")
+    assert read_recipe(str(tmp_path / "mine.yaml")).mapping_lr == 0.001
+
+
+@pytest.mark.parametrize("base", ["[paper]", "{}", "3", "unheard-of"])
+def test_a_recipe_that_builds_on_no_recipe_is_refused(tmp_path, base) -> None:
+    (tmp_path / "mine.yaml").write_text(f"recipe: {base}\n")
+    with pytest.raises(UserError, match="builds on"):
+        read_recipe(str(tmp_path / "mine.yaml"))

@@ -3,13 +3,16 @@
 import pytest
 import torch
 
+from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.training.recipes import QUICK
-from casmap.training.run import Run, find_device
+from casmap.training.run import Run
+
+PHOTOS = Scenes(classes=3, photos=6, size=32)
 
 
 def _begin(folder) -> None:
-    with Run(folder, QUICK).begun():
+    with Run(folder, QUICK).begun(PHOTOS):
         pass
 
 
@@ -34,6 +37,26 @@ def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path, change, said) -> No
         Run(tmp_path / "run", QUICK.replace(**change), resume=True)
 
 
+@pytest.mark.parametrize("change", [{"classes": 2}, {"photos": 7}, {"seed": 1}, {"first_class": 1}])
+def test_a_run_is_resumed_only_with_its_own_photos(tmp_path, change) -> None:
+    _begin(tmp_path / "run")
+    others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
+    resumed = Run(tmp_path / "run", QUICK, resume=True)
+    with pytest.raises(UserError, match="was begun with other photos"), resumed.begun(others):
+        pass
+    with resumed.begun(PHOTOS):
+        pass
+
+
+@pytest.mark.parametrize("change", [{"size": 64}, {"variant": "twins"}])
+def test_a_run_is_resumed_only_with_scenes_drawn_alike(tmp_path, change) -> None:
+    _begin(tmp_path / "run")
+    others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
+    resumed = Run(tmp_path / "run", QUICK, resume=True)
+    with pytest.raises(UserError, match="was begun with other photos"), resumed.begun(others):
+        pass
+
+
 def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
     _begin(tmp_path / "run")
     assert Run(tmp_path / "run", QUICK, resume=True).resumed
@@ -43,13 +66,13 @@ def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
 def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK, resume=True)
     assert not run.resumed
-    with run.begun():
+    with run.begun(PHOTOS):
         assert (tmp_path / "run" / "recipe.json").read_text() == QUICK.to_json()
 
 
 def _slip(folder, trained: bytes | None = None) -> None:
     """A run that ends with a mistake of the user's, maybe after hours of work."""
-    with Run(folder, QUICK).begun():
+    with Run(folder, QUICK).begun(PHOTOS):
         if trained:
             (folder / "classifier.safetensors").write_bytes(trained)
         raise UserError("a slip")
@@ -72,9 +95,15 @@ def test_a_mistake_never_takes_what_was_there_before_or_what_was_trained(tmp_pat
     assert (tmp_path / "late" / "classifier.safetensors").read_bytes() == b"hours of work"
 
 
+def test_beginning_a_run_deletes_no_file_of_the_users(tmp_path) -> None:
+    (tmp_path / ".my-settings.json").write_text("{}")
+    _begin(tmp_path)
+    assert (tmp_path / ".my-settings.json").exists()
+
+
 def test_what_a_run_says_is_kept(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK)
-    with run.begun():
+    with run.begun(PHOTOS):
         run.say("f(0) is here.")
         run.say("So is m.")
     assert (tmp_path / "run" / "run.log").read_text() == "f(0) is here.\nSo is m.\n"
@@ -91,10 +120,3 @@ def test_chance_inside_a_step_follows_from_seed_and_step_alone(tmp_path) -> None
     torch.rand(100)
     assert chance(3, 5) == wanted
     assert wanted not in (chance(3, 6), chance(4, 5))
-
-
-@pytest.mark.parametrize("name", ["tpu9000", "cuda:99"])
-def test_a_device_that_is_not_here_is_one_sentence(name) -> None:
-    with pytest.raises(UserError, match=f"There is no device '{name}' here"):
-        find_device(name)
-    assert find_device("cpu").type == "cpu"

@@ -204,7 +204,7 @@ def test_the_newest_is_drawn_half_of_the_time_and_the_others_evenly() -> None:
     samples, classifier = _begin("L100", period=1, limit=5)
     _run(samples, classifier, 4)
     assert len(samples.kept) == 4
-    drawn, steps = Counter(), 3000
+    drawn, steps = Counter(), 1500
     _mark(classifier, 99)
     for _ in range(steps):
         samples.add(classifier)

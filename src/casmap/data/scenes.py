@@ -75,7 +75,8 @@ class Scenes:
         )
         self.classes = [f"class-{first_class + c:02d}" for c in range(classes)]
         self.labels = np.arange(photos, dtype=np.int64) % classes
-        self.names = [f"{self.classes[label]}/{seed}-{i:05d}.png" for i, label in enumerate(self.labels)]
+        kind = f"{variant}-{size}-{seed}" + (f"-{destroyed}-destroyed" if destroyed else "")
+        self.names = [f"{self.classes[label]}/{kind}-{i:05d}.png" for i, label in enumerate(self.labels)]
         self._drawn: dict[int, Scene] = {}
 
     def __len__(self) -> int:

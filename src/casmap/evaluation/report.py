@@ -127,10 +127,7 @@ def print_rows(results: Results, console: Console) -> None:
     console.print(table)
     for row in rows:
         crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
-        console.print(
-            f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}",
-            highlight=False,
-        )
+        console.print(f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}")
 
 
 def text_of(number: Number | None, scale: float) -> str:

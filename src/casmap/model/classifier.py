@@ -63,6 +63,8 @@ def _create(backbone: str, classes: int, pretrained: bool) -> Any:
         network = timm.create_model(backbone, pretrained=pretrained, num_classes=classes, dynamic_img_size=True)
     except TypeError:
         network = timm.create_model(backbone, pretrained=pretrained, num_classes=classes)
+    except RuntimeError as error:  # a name with weights, resnet18.a1_in1k, that timm does not have
+        raise UserError(f"timm has no backbone {backbone!r}: {str(error).splitlines()[0]}") from error
     if not hasattr(network, "forward_intermediates"):
         raise UserError(f"The backbone {backbone!r} does not show its intermediate features; choose another one.")
     return network

@@ -46,7 +46,7 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
     write_whole(out / "table.json", to_json(results))
     page = out / "report.html"
     write_demo_page(page, results, mappers, held_out, out, recipe.area or 0.0)
-    console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}", highlight=False)
+    console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}")
 
 
 def write_demo_page(

@@ -33,7 +33,7 @@ def run_evidence(out: Path, seeds: list[int], console: Console) -> dict[str, obj
     result = summarise(rows, seeds, area)
     print_summary(result, console)
     write_whole(out / "evidence.json", json.dumps(result, indent=2) + "\n")
-    console.print(f"\nAll numbers: {out / 'evidence.json'}", highlight=False)
+    console.print(f"\nAll numbers: {out / 'evidence.json'}")
     return result
 
 

@@ -77,7 +77,7 @@ def run_twins(out: Path, seed: int, console: Console) -> dict[str, object]:
         for name, mapper in mappers.items()
     ]
     write_page(out / "twins.html", "Twins", (__doc__ or "").strip(), [Section("Maps", pictures=shown)])
-    console.print(f"\nAll numbers: {out / 'twins.json'}\nPictures:    {out / 'twins.html'}", highlight=False)
+    console.print(f"\nAll numbers: {out / 'twins.json'}\nPictures:    {out / 'twins.html'}")
     return result
 
 

@@ -97,9 +97,13 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
     weights, _ = read_tensors(path)
     own = classifier.network.state_dict()
     fitting = {name: weights[name] for name in own if name in weights and weights[name].shape == own[name].shape}
-    missing = [name for name in own if name not in fitting]
-    if len(fitting) < len(own) / 2:
-        raise UserError(f"The weights in {path} are not those of {classifier.backbone}: {len(missing)} tensors differ.")
+    missing = [name for name in own if name not in fitting and not name.endswith("num_batches_tracked")]
+    foreign = len(weights) - len(fitting)
+    if max(len(missing), foreign) > len(own) / 10:  # a head is a few tensors; another network differs in many
+        raise UserError(
+            f"The weights in {path} are not those of {classifier.backbone}: {len(missing)} of its tensors are missing, "
+            f"and {foreign} others do not belong to it."
+        )
     classifier.network.load_state_dict(fitting, strict=False)
     return missing
 

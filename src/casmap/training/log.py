@@ -29,7 +29,7 @@ class Log:
         text = io.StringIO()
         writer = csv.DictWriter(text, self.rows[0] if self.rows else ["step"], lineterminator="\n")
         writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
+        writer.writerows({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
         write_whole(self.path, text.getvalue())
         self._tensorboard.flush()
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -170,7 +171,7 @@ def read_recipe(name_or_file: str) -> Recipe:
         raise UserError(f"There is no recipe {name_or_file!r}: give {', '.join(RECIPES)} or a TOML or YAML file.")
     changes = _read_options(path)
     base = changes.pop("recipe", "paper")
-    if base not in RECIPES:
+    if not isinstance(base, str) or base not in RECIPES:
         raise UserError(f"The recipe {path} builds on {base!r}, which is none of {', '.join(RECIPES)}.")
     return RECIPES[base].replace(**changes)
 
@@ -191,8 +192,9 @@ def _read_options(path: Path) -> dict[str, Any]:
 def _typed(name: str, value: Any, wanted: Any) -> Any:
     """Check one value against its option's type; a whole number is welcome where a fraction is."""
     kinds = [str] if get_origin(wanted) is Literal else list(get_args(wanted) or (wanted,))
-    if float in kinds and type(value) is int:
-        return float(value)
+    if float in kinds and (type(value) is int or type(value) is str):  # YAML takes 1e-3 for text
+        with suppress(ValueError):
+            return float(value)
     if type(value) not in kinds:  # exactly: True is no number
         raise UserError(f"The option {name} cannot be {value!r}.")
     return value

@@ -49,8 +49,9 @@ class Run:
             write_whole(kept, described)
         elif kept.exists() and kept.read_text() != described:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
-        for aside in self.folder.glob(".*-????????.*"):  # what a killed run was writing
-            aside.unlink()
+        for name in ("checkpoint", "classifier-checkpoint", "classifier", "mapping") if self.resumed else ():
+            for aside in self.folder.glob(f".{name}-????????.safetensors"):  # what a killed run was writing
+                aside.unlink()
         try:
             yield
         except UserError:
@@ -60,7 +61,7 @@ class Run:
 
     def say(self, sentence: str) -> None:
         """Print a line, and keep it with the run."""
-        self.console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(sentence, soft_wrap=True)
         with open(self.folder / "run.log", "a") as file:
             file.write(sentence + "\n")
 

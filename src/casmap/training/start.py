@@ -53,14 +53,16 @@ def begin(
         recipe = read_recipe(recipe_name).replace(**changes)
     else:
         recipe, reasons = choose(photos, changes)
-        console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:", highlight=False)
+        console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:")
         for reason in reasons:
-            console.print(f"  {reason}", highlight=False)
+            console.print(f"  {reason}")
         console.print(
             f"To change it: casmap train {data} --backbone {recipe.backbone} --size {recipe.size} "
-            f"--steps {recipe.total_steps(len(photos))} --area {recipe.area} --out {out}",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+            f"--steps {recipe.total_steps(len(photos))} "
+            + (f"--area {recipe.area}" if recipe.area is not None else f"--lambda-r {recipe.lambda_r}")
+            + f" --out {out}",
+            soft_wrap=True,
+        )
     run = Run(out, recipe, resume, console)
     if not run.resumed:
         if classifier is None:
@@ -96,17 +98,25 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
         first_steps=changes.get("first_steps") or steps,
         period=changes.get("period") or max(1, min(100, steps // 30)),
     )
-    weights = (
-        "pretrained weights" if pretrained else "random weights, since no pretrained ones can be fetched from here"
-    )
-    area = recipe.area if recipe.area is not None else "as lambda_R makes it"
-    return recipe, [
-        f"backbone {backbone} with {weights} ({device.type})",
-        f"size {recipe.size} px (the shorter side of a typical photo is {side} px)",
-        f"steps {steps}: at most {MOST_EPOCHS} passes over the photos"
-        + ("" if fast else f" or {BUDGET / 60:.0f} minutes"),
-        f"area {area}: the paper's half of the picture, since without boxes nothing better is known",
-    ]
+    return recipe, _reasons(recipe, changes, f"{device.type}, {len(photos)} photos", bool(pretrained), side, fast)
+
+
+def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bool, side: int, fast: bool) -> list[str]:
+    """Why each choice was made; what the user said needs no other reason."""
+    weights = "pretrained weights" if pretrained else "random weights"
+    if not pretrained and changes.get("pretrained", True):
+        weights += ", since no pretrained ones can be fetched from here"
+    limit = f"at most {MOST_EPOCHS} passes over the photos" + ("" if fast else f" or {BUDGET / 60:.0f} minutes")
+    reasons = {
+        "backbone": f"with {weights} ({where})",
+        "size": f"px (the shorter side of a typical photo is {side} px)",
+        "steps": f"({limit})",
+        "area": "(the paper's half of the picture, since without boxes nothing better is known)",
+    }
+    if recipe.area is None:
+        reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
+    said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
+    return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
 
 
 def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
@@ -115,11 +125,12 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
     seconds = step * recipe.total_steps(len(photos))
     if trains_first:
         seconds += first_step * recipe.total_first_steps(len(photos))
-    console.print(f"This will take about {duration(seconds)} ({step:.2f} s a step).", highlight=False)
+    console.print(f"This will take about {duration(seconds)} ({step:.2f} s a step).")
     if seconds > DAY:
         console.print(
-            "[yellow]That is days on this machine:[/] a smaller --backbone, --size or --steps, or --recipe quick, is "
+            "That is days on this machine: a smaller --backbone, --size or --steps, or --recipe quick, is "
             "faster; --resume goes on after a stop.",
+            style="yellow",
             soft_wrap=True,
         )
     return seconds
