@@ -410,7 +410,7 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["pets"], "nothing to evaluate"),
+        (["pets", "--unseen"], "nothing to evaluate"),
         (["nowhere"], "nowhere"),
         (["scenes:colour=red"], "colour=red"),
         (["pets", "--boxes", "nowhere.csv"], "nowhere.csv"),
@@ -567,3 +567,25 @@ def test_train_says_its_choices_as_they_are(casmap):
     done = casmap("train", "scenes:classes=2,photos=8,size=32", *SHORT, "--out", "run [new]")
     assert done.code == 0
     assert done.said.count("run [new]") == 3  # how to change it, where the mapping is, what to do next
+
+
+def test_an_endless_name_is_one_sentence(casmap):
+    assert "File name too long" in casmap("train", "x" * 300).sentence()
+
+
+def test_resuming_where_there_is_no_run_is_refused(casmap, pets):
+    assert "no run" in casmap("train", "pets", "--resume", "--out", "nowhere").sentence()
+
+
+def test_a_run_whose_recipe_is_damaged_is_not_resumed(casmap, pets, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.json").write_text("{")
+    assert "recipe.json" in casmap("train", "pets", "--resume", "--out", "run").sentence()
+
+
+def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping):
+    arguments = ("evaluate", "scenes:photos=4,classes=4,first_class=20,size=32", "--mapping", mapping)
+    assert "--unseen" in casmap(*arguments).sentence()
+    done = casmap(*arguments, "--unseen")
+    assert done.code == 0
+    assert "OM" not in done.said

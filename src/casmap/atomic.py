@@ -1,9 +1,9 @@
 """Files appear whole or not at all: written aside, synced, renamed."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from casmap.errors import UserError
@@ -21,32 +21,21 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     path = Path(path)
+    aside = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    except OSError as error:
-        raise UserError(f"Cannot write to {path.parent}: {error.strerror}.") from error
-    os.close(handle)
-    aside = Path(name)
-    try:
         yield aside
         with open(aside, "rb") as written:
             os.fsync(written.fileno())
-        aside.chmod(0o666 & ~_umask())  # mkstemp makes private files; ours are ordinary ones
         aside.replace(path)
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write text or bytes to `path`, whole or not at all."""
     with whole_file(path) as aside:
         aside.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -42,6 +42,9 @@ def main() -> None:
         if end.code == INTERRUPTED:
             complaints.print("Stopped. A training run goes on from its last checkpoint with --resume.")
         raise
+    except OSError as error:  # of a file or folder that was named: too long a name, a folder nobody may read
+        complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")
+        sys.exit(2)
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "timm", "yaml", "jinja2", "tensorboard"):
             raise
@@ -152,6 +155,10 @@ def evaluate(
     mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
     boxes: Annotated[Path | None, typer.Option(help="CSV file with file, xmin, ymin, xmax, ymax")] = None,
     masks: Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")] = None,
+    parts: Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")] = None,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
+    ] = False,
     area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
     size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
     json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
@@ -159,7 +166,7 @@ def evaluate(
     """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
     from casmap.evaluation.report import evaluate_mappings, print_rows, to_json
 
-    results = evaluate_mappings(data, mapping, boxes, masks, area, size, console)
+    results = evaluate_mappings(data, mapping, boxes, masks, parts, area, size, unseen, console)
     print_rows(results, console)
     if json:
         write_whole(json, to_json(results))

@@ -15,7 +15,7 @@ from casmap.training.recipes import PAPER, QUICK, RECIPES, Recipe, read_recipe
     ("name", "number"),
     [
         # paper.tex, "Classifier f and mapping m", "Training procedure", "Thinning", "Baseline and CASM"
-        ("backbone", "resnet50"),
+        ("backbone", "resnet50.tv_in1k"),
         ("pretrained", True),  # "the pretrained ResNet-50 from torchvision model zoo"
         ("separate_encoder", False),  # "we experimentally find that sharing is beneficial"
         ("size", 224),

@@ -216,7 +216,9 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
     assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
     assert about["training"]["steps"] == 8
     assert about["training"]["origin"] in (whole / "run.log").read_text()
-    assert about["training"]["lambda_r"] == pytest.approx(rows[-1]["lambda_r"], rel=1e-5)
+    # A row says at which price its step was made; the file says the price that came of the last one.
+    assert about["training"]["lambda_r"] != pytest.approx(rows[-1]["lambda_r"])
+    assert 0.5 < about["training"]["lambda_r"] / rows[-1]["lambda_r"] < 2
 
 
 RECIPE = QUICK.replace(size=32, batch=8, epoch_share=1.0, device="cpu")

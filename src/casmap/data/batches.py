@@ -12,6 +12,7 @@ from torch import Tensor
 
 from casmap.data.photos import PhotoSet
 
+READERS = 2  # threads that open photos
 AHEAD = 2  # batches made while the networks work on one
 
 
@@ -33,7 +34,7 @@ class Batches:
         share: float = 1.0,
         smallest_crop: float = 0.08,
         flip: bool = True,
-        threads: int = 2,
+        threads: int = READERS,
     ) -> None:
         self.photos, self.size, self.seed, self.smallest_crop, self.flip = photos, size, seed, smallest_crop, flip
         self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
@@ -75,7 +76,10 @@ class Batches:
 def random_resized_crop(
     image: npt.NDArray[np.uint8], size: int, rng: np.random.Generator, smallest: float
 ) -> npt.NDArray[np.uint8]:
-    """A random part of an image, at least `smallest` of it, 3:4 to 4:3 in shape, resized to (size, size, 3)."""
+    """A random part of an image, 3:4 to 4:3 in shape, resized to (size, size, 3).
+
+    It covers at least the share `smallest`, unless the image is too long for that.
+    """
     height, width = image.shape[:2]
     for _ in range(10):
         area = height * width * rng.uniform(smallest, 1)

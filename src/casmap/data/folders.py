@@ -2,11 +2,11 @@
 
 import csv
 from collections import defaultdict
+from itertools import count, takewhile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import PIL.Image
 
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
@@ -18,9 +18,16 @@ class PhotoFolder:
 
     boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels); `file` is relative to it.
     masks: a folder with a picture for each photo, root's names with .png: 0 background, 255 object, 128 not counted.
+    parts: a folder with a picture for each sufficient part, root's names with .0.png, .1.png, ...: 255 where it is.
     """
 
-    def __init__(self, root: str | Path, boxes: str | Path | None = None, masks: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        root: str | Path,
+        boxes: str | Path | None = None,
+        masks: str | Path | None = None,
+        parts: str | Path | None = None,
+    ) -> None:
         self.root = Path(root)
         if not self.root.is_dir():
             raise UserError(f"There is no folder {root}.")
@@ -35,9 +42,8 @@ class PhotoFolder:
         self.labels = np.repeat(np.arange(len(self.classes)), [len(found[name]) for name in self.classes])
         self.names = [path.relative_to(self.root).as_posix() for path in self._paths]
         self._boxes = _read_boxes(Path(boxes)) if boxes else {}
-        self._masks = Path(masks) if masks else None
-        if self._masks and not self._masks.is_dir():
-            raise UserError(f"There is no folder of masks {masks}.")
+        self._masks = _folder(masks)
+        self._parts = _folder(parts)
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -53,17 +59,25 @@ class PhotoFolder:
         if boxes is None and mask is not None and (mask == 255).any():
             ys, xs = np.nonzero(mask == 255)
             boxes = np.array([[xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]], dtype=np.float64)
-        return None if boxes is None else Annotation(boxes, mask)
+        return None if boxes is None else Annotation(boxes, mask, self._sufficient_parts(index))
 
     def _mask(self, index: int) -> npt.NDArray[np.uint8] | None:
         path = (self._masks / self.names[index]).with_suffix(".png") if self._masks else None
-        if path is None or not path.exists():
+        return open_image(path)[..., 0] if path is not None and path.exists() else None
+
+    def _sufficient_parts(self, index: int) -> npt.NDArray[np.bool_] | None:
+        if self._parts is None:
             return None
-        try:
-            with PIL.Image.open(path) as picture:
-                return np.asarray(picture.convert("L"))
-        except (OSError, ValueError, SyntaxError) as error:
-            raise UserError(f"The mask {path} cannot be read.") from error
+        stem = self._parts / self.names[index]
+        paths = takewhile(Path.exists, (stem.with_suffix(f".{number}.png") for number in count()))
+        pictures = [open_image(path)[..., 0] > 127 for path in paths]
+        return np.stack(pictures) if pictures else None
+
+
+def _folder(path: str | Path | None) -> Path | None:
+    if path is not None and not Path(path).is_dir():
+        raise UserError(f"There is no folder {path}.")
+    return None if path is None else Path(path)
 
 
 def _images_below(folder: Path) -> list[Path]:
@@ -86,4 +100,8 @@ def _read_boxes(path: Path) -> dict[Path, npt.NDArray[np.float64]]:
         raise UserError(f"There is no file {path}.") from error
     except (KeyError, ValueError, TypeError, OSError, csv.Error) as error:
         raise UserError(f"{path} must be a CSV file with the columns file, {', '.join(columns)}.") from error
-    return {photo: np.array(rows) for photo, rows in boxes.items()}
+    arrays = {photo: np.array(rows) for photo, rows in boxes.items()}
+    for photo, array in arrays.items():
+        if not (np.isfinite(array).all() and (array[:, 2:] > array[:, :2]).all()):
+            raise UserError(f"{path} has a box for {photo.name} that ends before it begins, or is no number.")
+    return arrays

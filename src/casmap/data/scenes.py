@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from casmap.data.drawing import Canvas, Coat, Head, Part, Rng, Tail
 from casmap.data.photos import Annotation
+from casmap.errors import UserError
 
 MAX_CLASSES = 60
 HUES = 10
@@ -66,6 +67,10 @@ class Scenes:
         first_class: int = 0,
         destroyed: Half | None = None,
     ) -> None:
+        if variant == "plain" and destroyed:
+            raise UserError("Only twins have a half that can be destroyed.")
+        if variant != "plain" and size % 2:
+            raise UserError(f"Twins are two halves: their size must be even, not {size}.")
         self.size, self.seed, self.variant, self.first_class, self.destroyed = (
             size,
             seed,
@@ -96,7 +101,7 @@ class Scenes:
                 left, right = (other if half == self.destroyed else kind for half in ("left", "right"))
                 drawn = _side_by_side(
                     _draw(key, left, (0,) if split else (0, 1, 2), self.size, self.size // 2),
-                    _draw(key, right, (2,) if split else (0, 1, 2), self.size, self.size - self.size // 2),
+                    _draw(key, right, (2,) if split else (0, 1, 2), self.size, self.size // 2),
                 )
             self._drawn[index] = drawn
         return self._drawn[index]

@@ -19,7 +19,11 @@ _NUMBERS = {
 
 
 def open_photos(
-    data: str, held_out: bool = False, boxes: str | Path | None = None, masks: str | Path | None = None
+    data: str,
+    held_out: bool = False,
+    boxes: str | Path | None = None,
+    masks: str | Path | None = None,
+    parts: str | Path | None = None,
 ) -> PhotoSet:
     """Open a folder of class folders, or `scenes[:option=value,...]`, e.g. scenes:variant=twins,photos=500,seed=3.
 
@@ -28,7 +32,9 @@ def open_photos(
     """
     name, _, options = data.partition(":")
     if name != "scenes" or Path(data).is_dir():
-        return PhotoFolder(data, boxes, masks)
+        return PhotoFolder(data, boxes, masks, parts)
+    if boxes or masks or parts:
+        raise UserError("scenes know their boxes, masks and parts: none can be given.")
     known = _scene_options(options)
     known["seed"] = known.get("seed", 0) + HELD_OUT * held_out
     if held_out:

@@ -45,6 +45,12 @@ COLUMNS: dict[str, tuple[str, float]] = {
 }
 
 
+FORMULAS = (
+    "total variation: sum of |differences| of neighbours; mask entropy: mean of -m log2 m; "
+    "spread: standard deviation over photos of the mean mask"
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Results:
     """A row for each system (central crop), and each system's LE when photos are squashed instead."""
@@ -58,13 +64,25 @@ def evaluate_mappings(
     mappings: list[Path],
     boxes: Path | None = None,
     masks: Path | None = None,
+    parts: Path | None = None,
     area: float | None = None,
     size: int | None = None,
+    unseen: bool = False,
     console: Console | None = None,
 ) -> Results:
-    """Open data and mappings as the command line names them, and evaluate."""
-    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks)
+    """Open data and mappings as the command line names them, and evaluate.
+
+    unseen: the photos may be of classes that a mapping does not know; then it has no OM.
+    """
+    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, parts=parts)
     mappers = {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
+    for name, mapper in mappers.items():
+        strangers = [label for label in photos.classes if label not in mapper.classes]
+        if strangers and mapper.network.predicts and not unseen:
+            raise UserError(
+                f"The mapping {name} is for {len(mapper.classes)} classes and does not know {strangers[0]!r}, one of "
+                f"the {len(photos.classes)} of these photos: with --unseen it is evaluated without OM."
+            )
     return compare(photos, mappers, area, size, console)
 
 
@@ -76,13 +94,15 @@ def compare(
     console: Console | None = None,
 ) -> Results:
     """Evaluate each mapper, the centre box and the whole picture, under both resizing policies."""
-    side = size or next(iter(mappers.values())).size
+    sides = {name: size or mapper.size for name, mapper in mappers.items()}
+    common = next(iter(sides.values()))
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
     systems |= {"centre box": center_system, "whole picture": whole_system}
     rows, squashed = [], {}
     with Progress(console=console or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("evaluating", total=2 * len(annotated(photos)) * len(systems))
         for name, system in systems.items():
+            side = sides.get(name, common)
             rows.append(evaluate(name, map_photos(system, photos, side, "crop", lambda: bar.advance(task)), area))
             other = map_photos(system, photos, side, "squash", lambda: bar.advance(task))
             squashed[name] = float(localization_errors(other).mean())
@@ -90,12 +110,12 @@ def compare(
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
-    """A mapper as a system to be measured; it tells classes only if it knows some of the photos' classes."""
+    """A mapper as a system to be measured; it tells classes only if it knows all of the photos' classes."""
     here = {mapper.classes.index(name): index for index, name in enumerate(photos.classes) if name in mapper.classes}
 
     def system(pictures: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
         masks, logits = mapper.masks(pictures)
-        if not mapper.network.predicts or not here:
+        if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
         return masks, np.array([here.get(int(index), -1) for index in logits.argmax(axis=1)])
 
@@ -125,9 +145,13 @@ def print_rows(results: Results, console: Console) -> None:
         title, scale = COLUMNS[key]
         table.add_row(title, *(text_of(row.numbers.get(key), scale) for row in rows))
     console.print(table)
+    console.print(FORMULAS)
     for row in rows:
         crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
-        console.print(f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}")
+        console.print(
+            f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}",
+            soft_wrap=True,
+        )
 
 
 def text_of(number: Number | None, scale: float) -> str:

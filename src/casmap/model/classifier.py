@@ -52,7 +52,7 @@ class Classifier(nn.Module):
 
 def _create(backbone: str, classes: int, pretrained: bool) -> Any:
     """Build the timm model, able to take pictures of any size where the architecture allows it."""
-    if not timm.is_model(backbone.removeprefix("hf-hub:").split(".")[0]):
+    if not timm.is_model(backbone.split(".")[0]):
         near = (
             ", ".join(timm.list_models(f"*{backbone.split('_')[0][:6]}*")[:5])
             or "resnet50, convnext_tiny, vit_small_patch16_224"

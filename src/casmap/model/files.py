@@ -82,12 +82,16 @@ def load_mapping(path: str | Path) -> tuple[SaliencyNetwork, dict[str, Any]]:
         encoder = _build(about)
         network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), about["classes"], about["predicts"])
         network.load_state_dict(tree["network"])
+        if not (isinstance(about["size"], int) and about["size"] >= 32):
+            raise TypeError("it does not say for which size it is")
     except (KeyError, TypeError, RuntimeError) as error:
         raise UserError(f"{path} is a damaged mapping: {str(error).splitlines()[0]}") from error
     return network.eval(), about
 
 
 def _build(about: dict[str, Any]) -> Classifier:
+    if not (isinstance(about["backbone"], str) and isinstance(about["classes"], list)):
+        raise TypeError("its description is not one that casmap writes")
     classifier = Classifier(about["backbone"], len(about["classes"]))
     classifier.mean, classifier.std = tuple(about["mean"]), tuple(about["std"])
     return classifier

@@ -1,5 +1,6 @@
 """The whole walk on embedded data: train, extract, evaluate, one table and one page."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from casmap.atomic import write_whole
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
-from casmap.evaluation.report import COLUMNS, Results, compare, print_rows, text_of, to_json
+from casmap.evaluation.report import COLUMNS, FORMULAS, Results, compare, print_rows, text_of, to_json
 from casmap.extraction import extract_photos
 from casmap.images import encode_png
 from casmap.mapper import SaliencyMapper
@@ -31,7 +32,8 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
     mappers = train_pair(photos, out, recipe, console)
 
     files = out / "scenes"
-    if not files.exists():
+    if not (files / "boxes.csv").exists():  # written last
+        shutil.rmtree(files, ignore_errors=True)
         write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, console)
     for name in mappers:
         extract_photos(
@@ -76,7 +78,8 @@ def write_demo_page(
         Section(
             "Results",
             f"{len(photos)} scenes never trained on, {len(photos.classes)} classes, alpha = 1, 95 % intervals. "
-            f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average.",
+            f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average. "
+            f"{FORMULAS}.",
             ["", *(row.name for row in rows)],
             table,
         ),

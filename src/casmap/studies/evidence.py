@@ -10,6 +10,7 @@ from rich.table import Table
 from casmap.atomic import write_whole
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
+from casmap.errors import UserError
 from casmap.evaluation.evaluate import Row, System, evaluate, map_photos
 from casmap.evaluation.intervals import paired_interval
 from casmap.evaluation.report import system_of
@@ -38,7 +39,10 @@ def run_evidence(out: Path, seeds: list[int], console: Console) -> dict[str, obj
 
 
 def _measure(name: str, system: System, photos: Scenes) -> Row:
-    return evaluate(name, map_photos(system, photos, photos.size, "crop"), QUICK.area)
+    row = evaluate(name, map_photos(system, photos, photos.size, "crop"), QUICK.area)
+    if "evidence recall" not in row.values:
+        raise UserError(f"{name}'s masks cannot be brought to the area {QUICK.area}, so there is nothing to compare.")
+    return row
 
 
 def summarise(rows: dict[str, list[Row]], seeds: list[int], area: float) -> dict[str, object]:

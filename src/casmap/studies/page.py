@@ -64,7 +64,7 @@ def data_address(image: Image) -> str:
 
 
 def figure2(maps: Sequence[SaliencyMap], side: int = 112) -> Image:
-    """The paper's Figure 2 for any number of photos: rows original, masked-in, masked-out, inpainted."""
+    """The paper's Figure 2 for any number of photos: rows original, overlay, masked-in, masked-out, inpainted."""
     rows = [
         [found.photo for found in maps],
         [found.overlay() for found in maps],

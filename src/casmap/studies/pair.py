@@ -21,8 +21,7 @@ def train_pair(
         folder = out / name.lower()
         mapping = folder / "mapping.safetensors"
         run = Run(folder, recipe.replace(thinning=thinning), resume=True, console=console)
-        if not mapping.exists():
-            console.rule(f"{name}, thinning {thinning}")
-            train(photos, run.recipe, run, None if given is None else str(given))
+        console.rule(f"{name}, thinning {thinning}")
+        train(photos, run.recipe, run, None if given is None else str(given))
         mappers[name] = SaliencyMapper.load(mapping)
     return mappers

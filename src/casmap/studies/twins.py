@@ -17,6 +17,8 @@ from rich.table import Table
 from casmap.atomic import write_whole
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import TOLERANCE
 from casmap.evaluation.evidence import alpha_for_area
 from casmap.evaluation.intervals import bootstrap_interval
 from casmap.mapper import SaliencyMapper
@@ -88,6 +90,8 @@ def measure(
     outputs = [mapper.masks(pictures[at : at + 50]) for at in range(0, len(pictures), 50)]
     masks = np.concatenate([mask for mask, _ in outputs])
     binary = binary_mask(masks, alpha_for_area(masks, AREA))
+    if abs(float(binary.mean()) - AREA) > TOLERANCE:
+        raise UserError(f"A mapping's masks cannot be brought to the area {AREA}, so there is nothing to compare.")
     covered: list[list[float]] = [[], []]
     hidden = [pictures.copy(), pictures.copy()]
     grey = np.round(np.array(mapper.network.encoder.mean) * 255).astype(np.uint8)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from casmap.model.classifier import Classifier
@@ -45,7 +46,7 @@ class Glance:
 
 @dataclass(frozen=True)
 class Measures:
-    """What one iteration tells the log; tensors stay on the device until somebody reads them."""
+    """What one iteration tells the log."""
 
     loss: Tensor
     score: Tensor
@@ -64,17 +65,21 @@ def casm(players: Players, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator
         loss = step_classifier(players, glance, images, labels)  # theta_f <- theta_f - eta_f grad L(m, f)
         F.add(f)  # F <- F + {f}
         sampled = F.draw()  # f' ~ F, the newest half of the time
+        lambda_r = players.lambda_r.value
         value, masked = step_mapping(
             players, glance, sampled, images, labels
         )  # theta_m <- theta_m + eta_m grad S(m, f')
         F.thin()  # F <- Thin(F)
-        yield measure(players, glance, labels, loss, value, masked)
+        yield measure(players, glance, labels, loss, value, masked, lambda_r)
 
 
 def look(players: Players, images: Tensor) -> Glance:
     """Classify the clean images and map them, in one pass of a shared encoder."""
     f, m = players.classifier, players.mapping
-    f.train(players.classifier_optimizer is not None and not players.freeze_batch_norm)
+    f.train(players.classifier_optimizer is not None)
+    if players.freeze_batch_norm:
+        for norm in batch_norms(f):
+            norm.eval()
     m.train()
     with torch.set_grad_enabled(players.classifier_optimizer is not None):
         clean, stages = f.look(images)
@@ -115,7 +120,9 @@ def step_mapping(
     return value.detach(), masked.detach()
 
 
-def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
+def measure(
+    players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor, lambda_r: float
+) -> Measures:
     """Gather what the log shows of an iteration."""
     return Measures(
         loss=loss,
@@ -123,9 +130,14 @@ def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, valu
         area=glance.masks.detach().mean(),
         accuracy=(glance.clean.argmax(dim=1) == labels).float().mean(),
         masked_accuracy=(masked.argmax(dim=1) == labels).float().mean(),
-        lambda_r=players.lambda_r.value,
+        lambda_r=lambda_r,
         samples=len(players.samples),
     )
+
+
+def batch_norms(module: nn.Module) -> list[_BatchNorm]:
+    """All batch norms of a network."""
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
 @contextmanager

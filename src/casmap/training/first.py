@@ -59,6 +59,8 @@ def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
                 f"The classifier {path} knows {len(about['classes'])} classes, the photos have {len(photos.classes)}, "
                 "or their names differ: it must have been trained on the same classes."
             )
+        if about["backbone"] != recipe.backbone:
+            raise UserError(f"The classifier {path} is a {about['backbone']}: say --backbone {about['backbone']}.")
         return classifier
     classifier = Classifier(recipe.backbone, len(photos.classes))
     if missing := load_backbone(classifier, path):
@@ -67,6 +69,11 @@ def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
             f"{missing[0]} does not fit. With --weights instead, it gets a new head."
         )
     return classifier
+
+
+def backbone_of(path: str) -> str | None:
+    """The backbone of a classifier that casmap wrote; None for a plain file of weights."""
+    return str(load_classifier(path)[1]["backbone"]) if "tree" in read_tensors(path)[1] else None
 
 
 def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
@@ -80,7 +87,8 @@ def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
     check_weights(recipe)
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
     imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
-    return classifier, list(photos.classes) == list(imagenet), "timm's pretrained weights"
+    ready = list(photos.classes) == list(imagenet) and classifier.network.pretrained_cfg["num_classes"] == len(imagenet)
+    return classifier, ready, "timm's pretrained weights"
 
 
 def check_weights(recipe: Recipe) -> None:

@@ -25,7 +25,7 @@ class Recipe:
     """
 
     # The two networks
-    backbone: str = _option("resnet50", "any timm classifier by name")
+    backbone: str = _option("resnet50.tv_in1k", "any timm classifier by name; .tv_in1k names torchvision's weights")
     pretrained: bool = _option(True, "start from timm's pretrained weights (needs a network the first time)")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     separate_encoder: bool = _option(False, "give the mapping an encoder of its own (Table 2, rows i-k)")
@@ -33,13 +33,13 @@ class Recipe:
 
     # Algorithm 1
     thinning: str = _option("L100", "F (Baseline), L, FL, L100, L1000: which classifiers of the past stay")
-    period: int | None = _option(None, "keep one classifier every so many steps (default: the number in the thinning)")
+    period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)")
     sample_limit: int = _option(30, "how many classifiers the sample set may hold")
     score: Literal["entropy", "loss"] = _option("entropy", "what the mapping maximises")
     loss: Literal["mixed", "masked"] = _option(
         "mixed", "what the classifier minimises: clean and masked, or masked only"
     )
-    lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's for the score and thinning)")
+    lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's, scaled to the classes)")
     area: float | None = _option(None, "find lambda_R so that this share of the pixels is marked, e.g. 0.5")
 
     # How long

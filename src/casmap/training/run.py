@@ -31,7 +31,7 @@ class Run:
         kept = self.folder / "recipe.json"
         self.resumed = resume and kept.exists()
         if self.resumed:
-            self._compare(json.loads(kept.read_text()))
+            self._compare(kept_recipe(kept))
         elif kept.exists():
             raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
         self.device = find_device(recipe.device)
@@ -43,7 +43,8 @@ class Run:
         """Keep recipe and photos: the folder holds a run now; a mistake before there is anything to keep undoes it."""
         described = _describe(photos)
         kept = self.folder / "photos.json"
-        existed = self.folder.exists()
+        before = set(self.folder.iterdir()) if self.folder.is_dir() else set()
+        existed = self.folder.is_dir()
         if not self.resumed:
             write_whole(self.folder / "recipe.json", self.recipe.to_json())
             write_whole(kept, described)
@@ -55,9 +56,15 @@ class Run:
         try:
             yield
         except UserError:
-            if not existed and not any(self.folder.glob("*.safetensors")):
-                shutil.rmtree(self.folder)
+            if not self.resumed and not any(self.folder.glob("*.safetensors")):
+                self._undo(before, existed)
             raise
+
+    def _undo(self, before: set[Path], existed: bool) -> None:
+        for path in set(self.folder.iterdir()) - before:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if not existed:
+            self.folder.rmdir()
 
     def say(self, sentence: str) -> None:
         """Print a line, and keep it with the run."""
@@ -84,15 +91,22 @@ class Run:
             task = bar.add_task(what, total=total, completed=start, note="")
             yield lambda note: bar.update(task, advance=1, note=note)
 
-    def _compare(self, kept: dict[str, object]) -> None:
-        now = json.loads(self.recipe.to_json())
-        free = {"checkpoint_every"}  # changes nothing of the result
-        for name in sorted(set(now) - free):
-            if now[name] != kept.get(name):
+    def _compare(self, kept: Recipe) -> None:
+        for name in sorted(vars(kept).keys() - {"checkpoint_every"}):  # which changes nothing of the result
+            then, now = getattr(kept, name), getattr(self.recipe, name)
+            if then != now:
                 raise UserError(
-                    f"The run in {self.folder} was begun with {name} = {kept.get(name)!r}, not {now[name]!r}: "
+                    f"The run in {self.folder} was begun with {name} = {then!r}, not {now!r}: "
                     "resume it with the same options."
                 )
+
+
+def kept_recipe(path: Path) -> Recipe:
+    """The recipe that a run was begun with."""
+    try:
+        return Recipe().replace(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path} is damaged: the run cannot be resumed.") from error
 
 
 def _describe(photos: PhotoSet) -> str:

@@ -11,6 +11,7 @@ from casmap.model.classifier import Classifier
 from casmap.training.thinning import Thinning
 
 State = Mapping[str, Tensor]
+DRAW, THIN = (4, 100), (4, 116)  # two streams of random numbers, any two
 
 
 class Samples:
@@ -37,7 +38,7 @@ class Samples:
 
     def draw(self) -> Classifier:
         """F' ~ F: half of the time the newest, else one of the others, all as likely."""
-        chance = self._chance("draw")
+        chance = self._chance(DRAW)
         if not self.kept or chance.random() < 0.5:
             return self.newest
         self._drawn.load_state_dict(self.kept[chance.integers(len(self.kept))])
@@ -49,7 +50,7 @@ class Samples:
         if period is None or self.step % period:
             return
         if len(self.kept) + 1 >= self.limit:  # the newest counts as one
-            del self.kept[self._chance("thin").integers(len(self.kept))]
+            del self.kept[self._chance(THIN).integers(len(self.kept))]
         self.kept.append(_copy(self.newest))
 
     def state(self) -> dict[str, Any]:
@@ -60,8 +61,8 @@ class Samples:
         """Take up where `state` was taken."""
         self.step, self.kept = state["step"], list(state["kept"])
 
-    def _chance(self, purpose: str) -> np.random.Generator:
-        return np.random.default_rng((self.seed, self.step, len(purpose), ord(purpose[0])))
+    def _chance(self, stream: tuple[int, int]) -> np.random.Generator:
+        return np.random.default_rng((self.seed, self.step, *stream))
 
 
 def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:

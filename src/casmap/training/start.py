@@ -1,6 +1,5 @@
 """From a folder of photos to a run: choose what was not said, say what was chosen and how long it will take, train."""
 
-import json
 import statistics
 import time
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
@@ -17,9 +17,9 @@ from casmap.model.classifier import Classifier
 from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
-from casmap.training.first import check_weights
+from casmap.training.first import backbone_of, check_weights
 from casmap.training.recipes import QUICK, Recipe, read_recipe
-from casmap.training.run import Run
+from casmap.training.run import Run, kept_recipe
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -46,9 +46,13 @@ def begin(
         raise UserError(
             f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
         )
+    if classifier is not None and (backbone := backbone_of(classifier)) is not None:
+        changes = {"backbone": backbone, **changes}
     kept = out / "recipe.json"
+    if resume and not kept.exists():
+        raise UserError(f"There is no run in {out} to go on with.")
     if resume and kept.exists() and recipe_name is None:
-        recipe = Recipe().replace(**json.loads(kept.read_text())).replace(**changes)
+        recipe = kept_recipe(kept).replace(**changes)
     elif recipe_name:
         recipe = read_recipe(recipe_name).replace(**changes)
     else:
@@ -122,6 +126,8 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
 def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
     step, first_step = seconds_per_step(recipe, len(photos.classes))
+    reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
+    step, first_step = max(step, reading), max(first_step, reading)
     seconds = step * recipe.total_steps(len(photos))
     if trains_first:
         seconds += first_step * recipe.total_first_steps(len(photos))
@@ -147,6 +153,15 @@ def seconds_per_step(recipe: Recipe, classes: int) -> tuple[float, float]:
     if step * scale < PATIENCE:
         return _time_steps(recipe, classes, recipe.batch)
     return step * scale, first * scale
+
+
+def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
+    """Measure how long a photo takes to be opened."""
+    indices = _spread_out(len(photos), looked_at)
+    began = time.monotonic()
+    for index in indices:
+        photos.image(index)
+    return (time.monotonic() - began) / len(indices)
 
 
 def _time_steps(recipe: Recipe, classes: int, batch: int) -> tuple[float, float]:

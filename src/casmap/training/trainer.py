@@ -1,5 +1,6 @@
 """Around Algorithm 1: two networks, optimisers, schedules, logs, checkpoints, and the file at the end."""
 
+import copy
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,12 +11,13 @@ from torch import Tensor
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Mapping
 from casmap.model.device import place
 from casmap.model.files import load_mapping, read_tree, save_mapping, write_tree
 from casmap.model.network import SaliencyNetwork
-from casmap.training.algorithm import Measures, Players, casm
+from casmap.training.algorithm import Measures, Players, batch_norms, casm
 from casmap.training.area import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
 from casmap.training.first import first_classifier
 from casmap.training.log import Log
@@ -93,8 +95,7 @@ def set_up(first: Classifier, recipe: Recipe) -> Players:
     torch.manual_seed(recipe.seed)
     encoder = None
     if recipe.separate_encoder:
-        encoder = Classifier(first.backbone, first.classes)
-        encoder.load_state_dict(first.state_dict())
+        encoder = copy.deepcopy(first)
     mapping = place(Mapping(first.stage_channels, encoder), device)
     steps_classifier = thinning.keeps_last
     return Players(
@@ -152,12 +153,12 @@ def settle(players: Players, batches: Batches, device: torch.device) -> float:
     """Make the file's masks those of training: returns their mean area.
 
     In training the classifier's batch norms use each clean batch's own statistics, but the running ones mix clean and
-    masked images. A mapping only ever sees clean images, so the statistics are taken anew over clean batches.
+    masked images. A mapping only ever sees clean images, so the statistics are taken anew over clean batches. An
+    encoder of the mapping's own has never seen a masked image, and one that was not trained has nothing to mend.
     """
     f, m = players.classifier, players.mapping
-    norms = [module for module in f.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
-    if players.classifier_optimizer is not None and not players.freeze_batch_norm:
-        for norm in norms:
+    if m.encoder is None and players.classifier_optimizer is not None and not players.freeze_batch_norm:
+        for norm in batch_norms(f):
             norm.reset_running_stats()
             norm.momentum = None  # a plain mean over all batches to come
         f.train()
@@ -189,15 +190,17 @@ def state(players: Players, step: int) -> dict[str, Any]:
 def restore(players: Players, checkpoint: Path) -> int:
     """Put the players back to where a checkpoint was written; returns its step."""
     kept = read_tree(checkpoint)
-    players.classifier.load_state_dict(kept["classifier"])
-    players.mapping.load_state_dict(kept["mapping"])
-    players.samples.restore(kept["samples"])
-    players.lambda_r.restore(kept["lambda_r"])
-    if players.classifier_optimizer:
-        players.classifier_optimizer.load_state_dict(kept["classifier_optimizer"])
-    players.mapping_optimizer.load_state_dict(kept["mapping_optimizer"])
-    step: int = kept["step"]
-    return step
+    try:
+        players.classifier.load_state_dict(kept["classifier"])
+        players.mapping.load_state_dict(kept["mapping"])
+        players.samples.restore(kept["samples"])
+        players.lambda_r.restore(kept["lambda_r"])
+        if players.classifier_optimizer:
+            players.classifier_optimizer.load_state_dict(kept["classifier_optimizer"])
+        players.mapping_optimizer.load_state_dict(kept["mapping_optimizer"])
+        return int(kept["step"])
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{checkpoint} is a damaged checkpoint; without it the run begins anew.") from error
 
 
 def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
