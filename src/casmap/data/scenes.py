@@ -158,7 +158,8 @@ def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tu
     layers = []
     for part in parts:
         form, hue = _designs(part)[kind]
-        colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, STRENGTHS[part])
+        strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a cue that stands alone is in strong colours
+        colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, strength)
         layers.append(PARTS[part].paint(canvas, rng, places[part], angle, length, form, colour))
     return body, layers
 
