@@ -71,13 +71,8 @@ class Scenes:
             raise UserError("Only twins have a half that can be destroyed.")
         if variant != "plain" and size % 2:
             raise UserError(f"Twins are two halves: their size must be even, not {size}.")
-        self.size, self.seed, self.variant, self.first_class, self.destroyed = (
-            size,
-            seed,
-            variant,
-            first_class,
-            destroyed,
-        )
+        self.size, self.seed, self.variant = size, seed, variant
+        self.first_class, self.destroyed = first_class, destroyed
         self.classes = [f"class-{first_class + c:02d}" for c in range(classes)]
         self.labels = np.arange(photos, dtype=np.int64) % classes
         kind = f"{variant}-{size}-{seed}" + (f"-{destroyed}-destroyed" if destroyed else "")

@@ -42,6 +42,7 @@ class Glance:
 
     clean: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
+    lambda_r: float  # the price of a pixel in this iteration
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,18 @@ def casm(players: Players, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator
     """Run Algorithm 1 over batches of images (N, 3, H, W) and labels (N,), yielding after each iteration."""
     f, F = players.classifier, players.samples  # noqa: N806 (the paper's names)
     for images, labels in batches:
-        glance = look(players, images)  # f(x) and m(x), once for both steps
-        loss = step_classifier(players, glance, images, labels)  # theta_f <- theta_f - eta_f grad L(m, f)
-        F.add(f)  # F <- F + {f}
-        sampled = F.draw()  # f' ~ F, the newest half of the time
-        lambda_r = players.lambda_r.value
-        value, masked = step_mapping(
-            players, glance, sampled, images, labels
-        )  # theta_m <- theta_m + eta_m grad S(m, f')
-        F.thin()  # F <- Thin(F)
-        yield measure(players, glance, labels, loss, value, masked, lambda_r)
+        glance = look(players, images)
+        # theta_f <- theta_f - eta_f grad L(m, f)
+        loss = step_classifier(players, glance, images, labels)
+        # F <- F + {f}
+        F.add(f)
+        # f' <- Sample(F), the newest half of the time
+        sampled = F.draw()
+        # theta_m <- theta_m + eta_m grad S(m, f')
+        value, masked = step_mapping(players, glance, sampled, images, labels)
+        # F <- Thin(F)
+        F.thin()
+        yield measure(players, glance, labels, loss, value, masked)
 
 
 def look(players: Players, images: Tensor) -> Glance:
@@ -83,7 +86,7 @@ def look(players: Players, images: Tensor) -> Glance:
     m.train()
     with torch.set_grad_enabled(players.classifier_optimizer is not None):
         clean, stages = f.look(images)
-    return Glance(clean, m(images, stages))
+    return Glance(clean, m(images, stages), players.lambda_r.value)
 
 
 def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Tensor) -> Tensor:
@@ -111,7 +114,7 @@ def step_mapping(
     """
     with _input_gradient_only(sampled):
         masked = sampled(mask_out(images, glance.masks))
-        value = score(masked, glance.clean.detach(), labels, glance.masks, players.lambda_r.value, players.score)
+        value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
         players.mapping_optimizer.zero_grad()
         (-value).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
@@ -120,9 +123,7 @@ def step_mapping(
     return value.detach(), masked.detach()
 
 
-def measure(
-    players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor, lambda_r: float
-) -> Measures:
+def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
     """Gather what the log shows of an iteration."""
     return Measures(
         loss=loss,
@@ -130,7 +131,7 @@ def measure(
         area=glance.masks.detach().mean(),
         accuracy=(glance.clean.argmax(dim=1) == labels).float().mean(),
         masked_accuracy=(masked.argmax(dim=1) == labels).float().mean(),
-        lambda_r=lambda_r,
+        lambda_r=glance.lambda_r,
         samples=len(players.samples),
     )
 

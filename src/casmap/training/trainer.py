@@ -93,21 +93,17 @@ def set_up(first: Classifier, recipe: Recipe) -> Players:
     device = next(first.parameters()).device
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
-    encoder = None
-    if recipe.separate_encoder:
-        encoder = copy.deepcopy(first)
+    encoder = copy.deepcopy(first) if recipe.separate_encoder else None
     mapping = place(Mapping(first.stage_channels, encoder), device)
-    steps_classifier = thinning.keeps_last
+    classifier_optimizer = torch.optim.SGD(
+        first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
+    )
     return Players(
         classifier=first,
         mapping=mapping,
         samples=Samples(first, thinning, recipe.sample_limit, recipe.seed),
         lambda_r=_lambda_r(recipe, first.classes),
-        classifier_optimizer=torch.optim.SGD(
-            first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
-        )
-        if steps_classifier
-        else None,
+        classifier_optimizer=classifier_optimizer if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
         score=recipe.score,
         loss=recipe.loss,
