@@ -1,0 +1,77 @@
+"""The data room, the mapper and the evaluation on real photos, where they lie beside the repository."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from casmap.data.folders import PhotoFolder
+from casmap.evaluation.evaluate import center_system, evaluate, map_photos, whole_system
+from casmap.evaluation.localization import iou
+from casmap.mapper import SaliencyMapper
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
+from casmap.model.network import SaliencyNetwork
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not here")
+
+
+@pytest.fixture(scope="module")
+def imagenet():
+    return PhotoFolder(DATA / "imagenet-small" / "dev", boxes=DATA / "imagenet-small" / "dev_boxes.csv")
+
+
+class First:
+    """The first photos of a set."""
+
+    def __init__(self, photos, count):
+        self._photos, self.classes = photos, photos.classes
+        self.names, self.labels = photos.names[:count], photos.labels[:count]
+        self.image, self.annotation = photos.image, photos.annotation
+
+    def __len__(self):
+        return len(self.names)
+
+
+def test_every_photo_has_its_boxes_and_they_touch_it(imagenet):
+    assert (len(imagenet), len(imagenet.classes)) == (1000, 1000)
+    for index in range(0, 1000, 50):
+        height, width = imagenet.image(index).shape[:2]
+        assert min(height, width) == 256
+        boxes = imagenet.annotation(index).boxes
+        assert len(boxes) >= 1
+        assert (iou(np.array([0, 0, width, height]), boxes) > 0).all()
+
+
+def test_a_pets_box_is_that_of_its_mask():
+    pets = PhotoFolder(DATA / "pets" / "dev", masks=DATA / "pets" / "dev_masks")
+    for index in range(0, len(pets), 100):
+        known = pets.annotation(index)
+        assert known.mask.shape == pets.image(index).shape[:2]
+        x0, y0, x1, y1 = known.boxes[0].astype(int)
+        inside = np.zeros_like(known.mask, dtype=bool)
+        inside[y0:y1, x0:x1] = True
+        assert not (known.mask == 255)[~inside].any()
+        assert (known.mask == 255)[y0].any()
+        assert (known.mask == 255)[:, x1 - 1].any()
+
+
+def test_a_large_box_is_found_by_the_whole_picture_and_a_small_one_is_not(imagenet):
+    photos = First(imagenet, 100)
+    whole = evaluate("whole", map_photos(whole_system, photos, 224, "squash"))
+    centre = evaluate("centre", map_photos(center_system, photos, 224, "squash"))
+    covers = [
+        max((b[2] - b[0]) * (b[3] - b[1]) for b in photos.annotation(i).boxes) / np.prod(photos.image(i).shape[:2])
+        for i in range(100)
+    ]
+    assert whole.values["LE"].tolist() == [float(share <= 0.5) for share in covers]
+    assert 0 < centre.numbers["LE"].value < 1
+
+
+def test_masks_come_back_in_the_photos_own_size(imagenet):
+    encoder = Classifier("test_resnet", 3)
+    mapper = SaliencyMapper(SaliencyNetwork(encoder, Decoder(encoder.stage_channels), ["a", "b", "c"], True), 96)
+    for index in (0, 333, 666):
+        photo = imagenet.image(index)
+        assert mapper(photo).mask.shape == photo.shape[:2]
