@@ -61,7 +61,7 @@ def lines(out):
 
 def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
     out = tmp_path / "maps"
-    assert extract_photos([str(trip)], mapping, out) == ([], 3)
+    assert extract_photos([str(trip)], mapping, out) == ([], 3, 0)
     assert names(out) == sorted([f"{n}-{kind}.png" for n in range(3) for kind in ("mask", "overlay")] + ["boxes.jsonl"])
     mapper = SaliencyMapper.load(mapping)
     for line, path in zip(lines(out), sorted(trip.iterdir()), strict=True):
@@ -101,16 +101,25 @@ def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
 def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
     photo(tmp_path / "more" / "deep" / "x.jpg")
     sources = [str(trip / "1.png"), str(tmp_path / "more"), str(trip / "[02].png"), str(trip / "1.png")]
-    assert extract_photos(sources, mapping, tmp_path / "maps") == ([], 4)
+    assert extract_photos(sources, mapping, tmp_path / "maps") == ([], 4, 0)
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "x", "0", "2"]
 
 
-def test_extracting_again_replaces_what_was_there(trip, mapping, tmp_path):
+def test_a_folder_that_holds_maps_is_left_as_it_is(trip, mapping, tmp_path):
     out = tmp_path / "maps"
     extract_photos([str(trip)], mapping, out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    extract_photos([str(trip)], mapping, out)
+    with pytest.raises(UserError, match="already holds maps"):
+        extract_photos([str(trip / "0.png")], mapping, out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_empty_masks_are_counted(trip, tmp_path):
+    encoder = Classifier("test_resnet", 2)
+    decoder = Decoder(encoder.stage_channels)
+    torch.nn.init.constant_(decoder.mask.bias, -30.0)
+    save_mapping(tmp_path / "blind.safetensors", SaliencyNetwork(encoder, decoder, ["a", "b"], True), {"size": 64})
+    assert extract_photos([str(trip)], tmp_path / "blind.safetensors", tmp_path / "maps") == ([], 3, 3)
 
 
 # ---------------------------------------------------------------------------------------------- names
@@ -163,7 +172,7 @@ def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
 @pytest.mark.parametrize("batch", [1, 2, 16])
 def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_path, batch):
     (trip / "1.png").write_bytes(b"no picture")
-    skipped, written = extract_photos([str(trip)], mapping, tmp_path / "maps", batch=batch)
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps", batch=batch)
     assert written == 2
     assert len(skipped) == 1
     assert str(trip / "1.png") in skipped[0]

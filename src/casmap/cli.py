@@ -116,9 +116,10 @@ def train(
     from casmap.training.start import begin
 
     trained = begin(data, out, recipe, changes or {}, classifier, resume, console)
+    took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
-        f"  {trained.steps} steps in {trained.seconds / 60:.1f} minutes; mean mask area {trained.area:.3f}, "
+        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, "
         f"lambda_R {trained.lambda_r:.3g}\n"
         f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
         f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
@@ -141,8 +142,10 @@ def extract(
     """Extract masks, overlays and boxes.jsonl. Unreadable photos are named and skipped; the exit code is 1 then."""
     from casmap.extraction import extract_photos
 
-    skipped, written = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
+    skipped, written, empty = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
     console.print(f"{written} maps in {out}")
+    if empty:
+        complain(f"{empty} of the masks are empty, so their boxes mean nothing: the mapping may need more training.")
     for complaint in skipped:
         complain(f"skipped: {complaint}")
     if skipped:
@@ -182,7 +185,8 @@ def scenes(
     from casmap.data.write import write_photos
 
     count = write_photos(open_photos(f"scenes:{options}"), out, console)
-    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'} and {out / 'masks'}")
+    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'}, {out / 'masks'} and {out / 'parts'}")
+    console.print(f"Next: casmap train {out / 'photos'}", soft_wrap=True)
 
 
 @app.command()

@@ -15,6 +15,8 @@ from casmap.images import Image, find_images, open_image
 from casmap.mapper import SaliencyMapper
 from casmap.saliency_map import file_name
 
+EMPTY = 0.001  # a mask with less area than this marks nothing
+
 
 def extract_photos(
     sources: list[str],
@@ -25,13 +27,18 @@ def extract_photos(
     batch: int = 16,
     device: str = "cpu",
     console: Console | None = None,
-) -> tuple[list[str], int]:
-    """Write the maps of all photos found; returns a sentence for each one skipped, and how many were written."""
+) -> tuple[list[str], int, int]:
+    """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
+
+    A folder that holds maps is not written to again: which of them belong together could not be told.
+    """
+    if (out / "boxes.jsonl").exists():
+        raise UserError(f"{out} already holds maps; choose another --out.")
     paths = find_images(sources)
     mapper = SaliencyMapper.load(mapping, device)
     names = unique_names(paths)
     skipped: list[str] = []
-    written = 0
+    written = empty = 0
     with whole_file(out / "boxes.jsonl") as aside, open(aside, "w") as lines:
         with Progress(console=console or Console(quiet=True), transient=True) as bar:
             task = bar.add_task("extracting", total=len(paths))
@@ -48,10 +55,11 @@ def extract_photos(
                     found.save(out, everything, alpha)
                     lines.write(json.dumps({"photo": str(path), **found.to_dict(alpha)}) + "\n")
                     written += 1
+                    empty += found.area < EMPTY
                 bar.update(task, advance=len(paths[at : at + batch]))
         if not written:
             raise UserError(f"None of the {len(paths)} photos can be read; the first: {skipped[0]}")
-    return skipped, written
+    return skipped, written, empty
 
 
 def unique_names(paths: list[Path]) -> dict[Path, str]:

@@ -54,12 +54,12 @@ class SaliencyMapper:
 
     def stream(self, photos: Iterable[Source], batch: int = 16) -> Iterator[SaliencyMap]:
         """The maps of any number of photos, in their order, holding one batch of them at a time."""
-        waiting = iter(photos)
-        while sources := list(islice(waiting, batch)):
-            images = [open_image(source) for source in sources]
+        waiting = enumerate(photos, 1)
+        while numbered := list(islice(waiting, batch)):
+            images = [open_image(source) for _, source in numbered]
             masks, _ = self.masks(np.stack([resize(image, self.size, "squash") for image in images]))
-            for source, image, mask in zip(sources, images, masks, strict=True):
-                yield SaliencyMap(image, fit(mask, image), name_of(source))
+            for (number, source), image, mask in zip(numbered, images, masks, strict=True):
+                yield SaliencyMap(image, fit(mask, image), name_of(source, number))
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of pictures (N, H, W, 3) at the network's own size."""
@@ -83,6 +83,8 @@ def fit(mask: Mask, photo: Image) -> Mask:
     return np.asarray(cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
-def name_of(source: Source) -> str:
-    """What a map's files are called: the photo's own name without its ending."""
-    return Path(source).stem if isinstance(source, str | Path) else "photo"
+def name_of(source: Source, number: int) -> str:
+    """What a map's files are called: the photo's own name without its ending; a number where it has none."""
+    if isinstance(source, str | Path):
+        return Path(source).stem
+    return "photo" if number == 1 else f"photo-{number}"

@@ -89,3 +89,10 @@ def test_a_console_shows_no_more_than_a_bar(tmp_path):
     said = io.StringIO()
     write_photos(Scenes(classes=2, photos=2, size=32), tmp_path, Console(file=said))
     assert said.getvalue().strip() == ""
+
+
+def test_the_folder_that_was_written_is_not_taken_for_classes(tmp_path):
+    write_photos(Scenes(classes=2, photos=2, size=32), tmp_path)
+    with pytest.raises(UserError, match="photos"):
+        PhotoFolder(tmp_path)
+    assert PhotoFolder(tmp_path / "photos").classes == ["class-00", "class-01"]

@@ -80,7 +80,13 @@ def test_replace_changes_what_it_is_told_and_nothing_else() -> None:
     assert PAPER.thinning == "L100"
 
 
-@pytest.mark.parametrize("name", ["epoch", "lambda", "learning_rate", "replace", "__class__"])
+@pytest.mark.parametrize(("name", "meant"), [("epoch", "epochs"), ("lambda", "lambda_r"), ("aera", "area")])
+def test_an_option_with_a_slip_is_named_with_the_one_that_was_meant(name, meant) -> None:
+    with pytest.raises(UserError, match=rf"no option '{name}'; did you mean {meant}\?"):
+        PAPER.replace(**{name: 1})
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "__class__"])
 def test_an_unknown_option_is_named_with_those_there_are(name) -> None:
     with pytest.raises(UserError, match=rf"no option '{name}'; it has backbone, .*checkpoint_every"):
         PAPER.replace(**{name: 1})

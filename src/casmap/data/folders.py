@@ -31,6 +31,8 @@ class PhotoFolder:
         self.root = Path(root)
         if not self.root.is_dir():
             raise UserError(f"There is no folder {root}.")
+        if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
+            raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
         folders = sorted(path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("."))
         found = {folder.name: _images_below(folder) for folder in folders}
         self.classes = [name for name, paths in found.items() if paths]

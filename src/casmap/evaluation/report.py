@@ -37,7 +37,7 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "PxAP": ("PxAP ↑", 100),
     "evidence recall": ("evidence recall ↑", 100),
     "evidence precision": ("evidence precision ↑", 100),
-    "binary area": ("its area", 1),
+    "binary area": ("binary mask area", 1),
     "area": ("mask area", 1),
     "total variation": ("total variation", 1),
     "mask entropy": ("mask entropy", 1),

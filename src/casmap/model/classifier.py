@@ -1,6 +1,7 @@
 """f, the classifier: any timm backbone by name, with the layers that feed the decoder."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import timm
@@ -53,10 +54,7 @@ class Classifier(nn.Module):
 def _create(backbone: str, classes: int, pretrained: bool) -> Any:
     """Build the timm model, able to take pictures of any size where the architecture allows it."""
     if not timm.is_model(backbone.split(".")[0]):
-        near = (
-            ", ".join(timm.list_models(f"*{backbone.split('_')[0][:6]}*")[:5])
-            or "resnet50, convnext_tiny, vit_small_patch16_224"
-        )
+        near = ", ".join(get_close_matches(backbone, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
         raise UserError(f"timm knows no backbone named {backbone!r}; among those it knows: {near}.")
     try:
         # Transformers have a fixed grid unless told otherwise; other architectures do not know the word.

@@ -99,6 +99,8 @@ def _build(about: dict[str, Any]) -> Classifier:
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of any safetensors file, and its metadata."""
+    if Path(path).is_dir():
+        raise UserError(f"{path} is a folder: name the file in it, such as {Path(path) / 'mapping.safetensors'}.")
     try:
         with safe_open(str(path), framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118

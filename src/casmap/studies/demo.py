@@ -36,6 +36,8 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
         shutil.rmtree(files, ignore_errors=True)
         write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, console)
     for name in mappers:
+        if (out / "maps" / name.lower() / "boxes.jsonl").exists():
+            continue
         extract_photos(
             [str(files / "photos")],
             out / name.lower() / "mapping.safetensors",

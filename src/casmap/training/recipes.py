@@ -5,6 +5,7 @@ import json
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -90,7 +91,9 @@ class Recipe:
         """The same recipe but for `changes`, each checked."""
         types = get_type_hints(type(self))
         if unknown := sorted(set(changes) - set(types)):
-            raise UserError(f"A recipe has no option {unknown[0]!r}; it has {', '.join(types)}.")
+            near = get_close_matches(unknown[0], types, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(types)}."
+            raise UserError(f"A recipe has no option {unknown[0]!r}; {hint}")
         if changes.get("area") is not None and changes.get("lambda_r") is None:
             changes.setdefault("lambda_r", None)
         elif changes.get("lambda_r") is not None and changes.get("area") is None:

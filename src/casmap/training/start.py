@@ -41,6 +41,11 @@ def begin(
     """Train on `data` with the recipe named, the one kept with the run that is resumed, or one chosen for the data."""
     changes = changes or {}
     console = console or Console(quiet=True)
+    kept = out / "recipe.json"
+    if resume and not kept.exists():
+        raise UserError(f"There is no run in {out} to go on with.")
+    if kept.exists() and not resume:
+        raise UserError(f"{out} already holds a run: go on with --resume, or choose another --out.")
     photos = open_photos(data)
     if len(photos.classes) < 2:
         raise UserError(
@@ -48,10 +53,7 @@ def begin(
         )
     if classifier is not None and (backbone := backbone_of(classifier)) is not None:
         changes = {"backbone": backbone, **changes}
-    kept = out / "recipe.json"
-    if resume and not kept.exists():
-        raise UserError(f"There is no run in {out} to go on with.")
-    if resume and kept.exists() and recipe_name is None:
+    if resume and recipe_name is None:
         recipe = kept_recipe(kept).replace(**changes)
     elif recipe_name:
         recipe = read_recipe(recipe_name).replace(**changes)
@@ -60,13 +62,7 @@ def begin(
         console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:")
         for reason in reasons:
             console.print(f"  {reason}")
-        console.print(
-            f"To change it: casmap train {data} --backbone {recipe.backbone} --size {recipe.size} "
-            f"--steps {recipe.total_steps(len(photos))} "
-            + (f"--area {recipe.area}" if recipe.area is not None else f"--lambda-r {recipe.lambda_r}")
-            + f" --out {out}",
-            soft_wrap=True,
-        )
+        console.print(f"To change it: {_command(data, out, recipe, changes)}", soft_wrap=True)
     run = Run(out, recipe, resume, console)
     if not run.resumed:
         if classifier is None:
@@ -121,6 +117,17 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
         reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
     said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
     return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
+
+
+def _command(data: str, out: Path, recipe: Recipe, changes: dict[str, Any]) -> str:
+    """The command that says what was chosen, and what the user had said."""
+    price = "area" if recipe.area is not None else "lambda_r"
+    said = {name: getattr(recipe, name) for name in ("backbone", "size", "steps", price)} | changes
+    words = []
+    for name, value in said.items():
+        option = name.replace("_", "-")
+        words.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option} {value}")
+    return f"casmap train {data} {' '.join(words)} --out {out}"
 
 
 def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:

@@ -67,7 +67,9 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -
     log = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
     area = settle(players, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > 0.03:
-        run.say(f"The masks cover {area:.3f} of the photos, not {recipe.area}: more --steps bring them nearer.")
+        run.say(
+            f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps bring them nearer."
+        )
     path = run.folder / "mapping.safetensors"
     encoder = players.mapping.encoder or players.classifier
     network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), players.mapping.encoder is None)
