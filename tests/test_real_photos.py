@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
+import torch
 
+from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
 from casmap.evaluation.evaluate import center_system, evaluate, map_photos, whole_system
 from casmap.evaluation.localization import iou
@@ -12,6 +15,7 @@ from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.model.network import SaliencyNetwork
+from casmap.training.first import load_backbone
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not here")
@@ -75,3 +79,39 @@ def test_masks_come_back_in_the_photos_own_size(imagenet):
     for index in (0, 333, 666):
         photo = imagenet.image(index)
         assert mapper(photo).mask.shape == photo.shape[:2]
+
+
+@pytest.mark.parametrize(
+    ("backbone", "photos", "least"), [("lite0", 1000, 0.71), ("lite1", 200, 0.68), ("lite2", 200, 0.68)]
+)
+def test_weights_from_wheels_recognise_real_photos(imagenet, backbone, photos, least):
+    classifier = Classifier(backbone, 1000, pretrained=True).eval()
+    assert _accuracy(classifier, imagenet, photos) >= least
+
+
+def test_torchvisions_weights_from_a_local_file_recognise_real_photos(imagenet):
+    weights = DATA.parent / "weights" / "torchvision_mobilenet_v2.safetensors"
+    classifier = Classifier("torchvision/mobilenet_v2", 1000).eval()
+    assert load_backbone(classifier, str(weights)) == []
+    assert _accuracy(classifier, imagenet, 200) >= 0.65
+
+
+def _accuracy(classifier: Classifier, photos: PhotoFolder, count: int) -> float:
+    """Top-1 on photos spread over the classes: the central square is shown."""
+    right = []
+    for indices in np.array_split(np.arange(0, len(photos), len(photos) // count), count // 50):
+        images = np.stack([_center(photos.image(index)) for index in indices])
+        batches = Batches(photos, 224, 50, classifier.mean, classifier.std)
+        with torch.inference_mode():
+            guesses = classifier(batches.normalise(images)).argmax(dim=1).numpy()
+        right.append(guesses == photos.labels[indices])
+    assert sum(map(len, right)) == count
+    return float(np.concatenate(right).mean())
+
+
+def _center(image: np.ndarray) -> np.ndarray:
+    """The central square at 224 pixels, bicubic, as these networks were tested."""
+    side = min(image.shape[:2])
+    top, left = (image.shape[0] - side) // 2, (image.shape[1] - side) // 2
+    square = image[top : top + side, left : left + side]
+    return cv2.resize(square, (224, 224), interpolation=cv2.INTER_CUBIC)

