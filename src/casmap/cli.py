@@ -23,6 +23,8 @@ app = typer.Typer(
 )
 study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
 app.add_typer(study, name="study")
+data_commands = typer.Typer(help="Look at photos and at what is known of them.", no_args_is_help=True)
+app.add_typer(data_commands, name="data")
 
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
 
@@ -98,24 +100,38 @@ def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
 
 RecipeName = Annotated[str | None, typer.Option(help="paper, quick, or a TOML or YAML file; default: chosen for you")]
 Out = Annotated[Path, typer.Option(help="folder for all that is written")]
+Data = Annotated[
+    str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
+]
+Boxes = Annotated[
+    Path | None,
+    typer.Option(help="CSV (file, xmin, ymin, xmax, ymax), COCO JSON, folder of XML files or of wsolevaluation's"),
+]
+Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
+Parts = Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")]
+Split = Annotated[str | None, typer.Option(help="which split, where DATA has several, e.g. train or val")]
 
 
 @app.command()
 @with_recipe_options
 def train(
-    data: Annotated[str, typer.Argument(help="a folder with a folder of photos for each class; or scenes[:options]")],
+    data: Data,
     out: Out = Path("runs/casm"),
     recipe: RecipeName = None,
     classifier: Annotated[
         str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    boxes: Annotated[
+        Path | None, typer.Option(help="annotations that name the classes of photos in no class folder")
+    ] = None,
+    split: Split = None,
     changes: dict[str, Any] | None = None,
 ) -> None:
     """Train a mapping on photos with class labels; what you do not say is chosen for you."""
     from casmap.training.start import begin
 
-    trained = begin(data, out, recipe, changes or {}, classifier, resume, console)
+    trained = begin(data, out, recipe, changes or {}, classifier, resume, console, boxes, split)
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
@@ -154,11 +170,12 @@ def extract(
 
 @app.command()
 def evaluate(
-    data: Annotated[str, typer.Argument(help="a folder of class folders with --boxes or --masks; or scenes[:options]")],
+    data: Data,
     mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
-    boxes: Annotated[Path | None, typer.Option(help="CSV file with file, xmin, ymin, xmax, ymax")] = None,
-    masks: Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")] = None,
-    parts: Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")] = None,
+    boxes: Boxes = None,
+    masks: Masks = None,
+    parts: Parts = None,
+    split: Split = None,
     unseen: Annotated[
         bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
     ] = False,
@@ -169,10 +186,36 @@ def evaluate(
     """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
     from casmap.evaluation.report import evaluate_mappings, print_rows, to_json
 
-    results = evaluate_mappings(data, mapping, boxes, masks, parts, area, size, unseen, console)
+    results = evaluate_mappings(data, mapping, boxes, masks, parts, area, size, unseen, console, split)
     print_rows(results, console)
     if json:
         write_whole(json, to_json(results))
+
+
+@data_commands.command("check")
+def check_data(
+    data: Data,
+    boxes: Boxes = None,
+    masks: Masks = None,
+    parts: Parts = None,
+    split: Split = None,
+    json: Annotated[Path | None, typer.Option(help="write all of it, with every name, to this file too")] = None,
+) -> None:
+    """Open every photo, say what was understood and what is wrong; the exit code is 1 where something is."""
+    from rich.progress import Progress
+
+    from casmap.data.check import check, print_report, to_json
+    from casmap.data.sources import open_photos
+
+    photos = open_photos(data, boxes=boxes, masks=masks, parts=parts, split=split)
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("looking", total=len(photos))
+        report = check(photos, lambda: bar.advance(task))
+    print_report(report, console)
+    if json:
+        write_whole(json, to_json(report))
+    if not report.fine:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
+import PIL.ExifTags
 import PIL.Image
 import PIL.ImageOps
 
@@ -63,6 +64,27 @@ def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) 
                 return _upright_rgb(image)
     except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
         raise UnreadableImage(f"{name} {_reason(error)}.") from error
+
+
+def image_size(path: Path) -> tuple[int, int] | None:
+    """Width and height of the picture that `open_image` would give, from the file's head; None where it would fail.
+
+    >>> image_size(Path("missing.jpg")) is None
+    True
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
+            with PIL.Image.open(_readable(path), formats=tuple(FORMATS)) as image:
+                width, height = image.size
+                if not 0 < width * height <= MAX_PIXELS:
+                    return None
+                turned = False
+                with contextlib.suppress(Exception):
+                    turned = image.getexif().get(PIL.ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+                return (height, width) if turned else (width, height)
+    except Exception:
+        return None
 
 
 def find_images(sources: Iterable[str | Path]) -> list[Path]:

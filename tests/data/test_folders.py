@@ -1,11 +1,20 @@
 """Folders of photos as people have them, with all that can be wrong with them."""
 
 import numpy as np
+import PIL.ExifTags
 import PIL.Image
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from casmap.data.annotations import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UnreadableImage, UserError
+
+# Boxes in a picture of 16 x 12, in any fractions of a pixel.
+BOXES = st.lists(
+    st.tuples(st.floats(0, 7), st.floats(0, 5), st.floats(8, 16), st.floats(6, 12)), min_size=1, max_size=4
+)
 
 
 def photo(path, height=12, width=16, shade=100):
@@ -151,23 +160,85 @@ def test_the_root_may_be_named_in_another_way(pets, monkeypatch):
     assert PhotoFolder("./pets/../pets", boxes="pets/boxes.csv").annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "name,x,y\ncat/a.png,1,2\n",
-        "file,xmin,ymin,xmax,ymax\ncat/a.png,one,2,3,4\n",
-        "file,xmin,ymin,xmax,ymax\ncat/a.png,1,2\n",
-        "file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,\n",
-        "xmin,ymin,xmax,ymax,file\n1,2,3,4\n",
-    ],
-    ids=["other columns", "a word", "a short row", "an empty cell", "no file"],
-)
-def test_bad_boxes_are_refused(pets, text):
+@pytest.mark.parametrize("text", ["name,x,y\ncat/a.png,1,2\n", "", "file,xmin,ymin,xmax\ncat/a.png,1,2,3\n"])
+def test_a_table_of_other_columns_is_refused(pets, text):
     table = pets / "boxes.csv"
     table.write_text(text)
     sentence = refusal(pets, boxes=table)
     assert "boxes.csv" in sentence
     assert "xmin" in sentence
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["one,2,3,4", "1,2", "1,2,3,", "nan,2,3,4", "1,2,inf,4", "5,2,3,4", "1,4,3,4", "16,2,20,4", "-9,2,0,4"],
+    ids=["word", "short", "empty", "nan", "endless", "inverted", "flat", "right of the photo", "left of it"],
+)
+def test_a_bad_box_is_left_out_and_named(pets, row):
+    table = pets / "boxes.csv"
+    table.write_text(f"file,xmin,ymin,xmax,ymax\ncat/a.png,{row}\ncat/a.png,1,2,3,4\ndog/rex.png,{row}\n")
+    photos = PhotoFolder(pets, boxes=table)
+    known, problems = photos.look(0)
+    assert known.boxes.tolist() == [[1, 2, 3, 4]]
+    assert [problem.kind for problem in problems] == [Kind.BOX_LEFT_OUT]
+    assert problems[0].what.startswith("cat/a.png: ")
+    assert photos.annotation(2) is None
+
+
+def test_a_box_that_reaches_outside_stays_as_it_is_and_is_named(pets):
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,-5,2,30,4\ncat/a.png,-0.5,0,16.5,12\n")
+    known, problems = PhotoFolder(pets, boxes=table).look(0)
+    assert known.boxes.tolist() == [[-5, 2, 30, 4], [-0.5, 0, 16.5, 12]]
+    assert [problem.kind for problem in problems] == [Kind.BOX_OUTSIDE]  # half a pixel is rounding
+
+
+def test_rows_without_a_photo_are_named_unless_they_are_of_another_folder(pets, tmp_path):
+    photo(tmp_path / "others" / "cat" / "z.png")
+    table = tmp_path / "boxes.csv"
+    rows = ["pets/cat/none.png", "nowhere/a.png", "others/cat/z.png", "", "pets/cat/a.png"]
+    table.write_text("file,xmin,ymin,xmax,ymax\n" + "".join(f"{row},1,2,3,4\n" for row in rows))
+    photos = PhotoFolder(pets, boxes=table)
+    assert [(p.kind, p.what.partition(":")[0]) for p in photos.problems] == [
+        (Kind.NO_PHOTO, "pets/cat/none.png"),
+        (Kind.NO_PHOTO, "nowhere/a.png"),
+        (Kind.MALFORMED, "boxes.csv, row 5"),
+    ]
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def test_a_table_may_reach_the_photos_through_a_link(pets, tmp_path):
+    (tmp_path / "linked").symlink_to(pets)
+    table = tmp_path / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\nlinked/cat/a.png,1,2,3,4\n")
+    assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def test_a_table_saved_by_a_spreadsheet_is_read(pets):
+    table = pets / "boxes.csv"
+    table.write_bytes("\ufefffile,xmin,ymin,xmax,ymax\r\ncat/a.png,1,2,3,4\r\n".encode())
+    assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(BOXES)
+def test_boxes_are_read_from_a_table_as_they_were_written(pets, boxes):
+    table = pets / "boxes.csv"
+    rows = [f"cat/a.png,{','.join(map(repr, box))}\n" for box in boxes]
+    table.write_text("file,xmin,ymin,xmax,ymax\n" + "".join(rows))
+    assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [list(box) for box in boxes]
+
+
+def test_a_photo_that_lies_on_its_side_is_measured_upright(pets):
+    """Its EXIF data turn the picture of 16 x 12 to one of 12 x 16, in which this box still has a part."""
+    exif = PIL.Image.Exif()
+    exif[PIL.ExifTags.Base.Orientation] = 6
+    PIL.Image.new("RGB", (16, 12)).save(pets / "cat" / "a.png", exif=exif)
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,0,13,12,16\ncat/a.png,13,0,16,12\n")
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.image(0).shape == (16, 12, 3)
+    assert photos.annotation(0).boxes.tolist() == [[0, 13, 12, 16]]
 
 
 def test_boxes_that_are_no_text_are_refused(pets):
@@ -228,8 +299,31 @@ def test_a_missing_folder_of_masks_is_refused(pets):
     assert "masks" in refusal(pets, masks=pets / "no-masks")
 
 
-def test_an_unreadable_mask_is_refused(pets, tmp_path):
+def test_an_unreadable_mask_is_left_out_and_named(pets, tmp_path):
     path = mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
     path.write_bytes(b"no picture")
-    with pytest.raises(UserError, match=r"masks/cat/a\.png"):
-        PhotoFolder(pets, masks=tmp_path / "masks").annotation(0)
+    known, problems = PhotoFolder(pets, masks=tmp_path / "masks").look(0)
+    assert known is None
+    assert [problem.kind for problem in problems] == [Kind.MASK_LEFT_OUT]
+    assert "masks/cat/a.png" in problems[0].what
+
+
+@pytest.mark.parametrize(("shape", "kind"), [((12, 17), Kind.MASK_SIZE), ((12, 16), Kind.MASK_EMPTY)])
+def test_a_bad_mask_is_left_out_and_the_boxes_stay(pets, tmp_path, shape, kind):
+    mask(tmp_path / "masks" / "cat" / "a.png", np.full(shape, 255 if kind is Kind.MASK_SIZE else 128))
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
+    known, problems = PhotoFolder(pets, boxes=table, masks=tmp_path / "masks").look(0)
+    assert known.boxes.tolist() == [[1, 2, 3, 4]]
+    assert known.mask is None
+    assert [problem.kind for problem in problems] == [kind]
+
+
+def test_parts_of_another_size_are_left_out_and_named(pets, tmp_path):
+    mask(tmp_path / "masks" / "cat" / "a.png", np.full((12, 16), 255))
+    mask(tmp_path / "parts" / "cat" / "a.0.png", np.full((12, 16), 255))
+    assert PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").annotation(0).parts.all()
+    mask(tmp_path / "parts" / "cat" / "a.1.png", np.full((10, 16), 255))
+    known, problems = PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").look(0)
+    assert known.parts is None
+    assert [problem.kind for problem in problems] == [Kind.PART_LEFT_OUT]

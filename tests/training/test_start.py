@@ -65,8 +65,8 @@ def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
 def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
     recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "batch": 2})
-    assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("efficientnet_lite0", True, 3e-4)
-    assert reasons[0].startswith("backbone efficientnet_lite0 with pretrained weights")
+    assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
+    assert reasons[0].startswith("backbone lite0 with pretrained weights")
 
 
 def test_what_the_user_said_stays(tmp_path) -> None:

@@ -1,24 +1,46 @@
-"""Photos in class folders, as people have them; boxes in a CSV file and masks in a folder where there are any."""
+"""Photos in folders as people have them, with the classes, boxes and masks that come with them."""
 
-import csv
-from collections import defaultdict
+import os
 from itertools import count, takewhile
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from casmap.data.annotations import (
+    Kind,
+    Known,
+    LeftOut,
+    Mask,
+    Names,
+    Problem,
+    Size,
+    Thing,
+    main_class,
+    of_class,
+)
+from casmap.data.layouts import find_layout
+from casmap.data.masks import check_size, open_mask
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.images import IMAGE_SUFFIXES, open_image
+from casmap.images import IMAGE_SUFFIXES, image_size, open_image
+
+Boxes = npt.NDArray[np.float64]
+ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
 
 
 class PhotoFolder:
-    """root/class/photo.jpg: each folder with photos, at any depth below it, is a class.
+    """root/class/photo.jpg: each folder with photos, at any depth below it, is a class; or ILSVRC, Pascal VOC, COCO.
 
-    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels); `file` is relative to it.
+    Photos in no folder have the class of their largest object in the annotations.
+
+    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels), `file` relative to it; a COCO
+    file; a folder of XML files; or the folder of wsolevaluation's text files.
     masks: a folder with a picture for each photo, root's names with .png: 0 background, 255 object, 128 not counted.
     parts: a folder with a picture for each sufficient part, root's names with .0.png, .1.png, ...: 255 where it is.
+    split: which one, where the root has several.
+
+    A single annotation that cannot be used is left out; `problems` and `look` name it.
     """
 
     def __init__(
@@ -27,53 +49,135 @@ class PhotoFolder:
         boxes: str | Path | None = None,
         masks: str | Path | None = None,
         parts: str | Path | None = None,
+        split: str | None = None,
     ) -> None:
-        self.root = Path(root)
-        if not self.root.is_dir():
-            raise UserError(f"There is no folder {root}.")
+        layout = find_layout(Path(root), None if boxes is None else Path(boxes), split)
+        self.root = layout.photos
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
-        folders = sorted(path for path in self.root.iterdir() if path.is_dir() and not path.name.startswith("."))
-        found = {folder.name: _images_below(folder) for folder in folders}
-        self.classes = [name for name, paths in found.items() if paths]
-        if not self.classes:
+        self._masks, self._parts = _folder(masks), _folder(parts)
+        there = _photos_in(self.root)
+        self._annotations = layout.annotations(Names(there))
+        self.problems = list(self._annotations.problems)
+        if self._annotations.listed is not None:
+            there = list(self._annotations.listed)
+        if layout.only is not None:
+            stems = {Path(name).stem for name in there}
+            self.problems += [Problem(Kind.NO_PHOTO, stem) for stem in sorted(layout.only - stems)]
+            there = [name for name in there if Path(name).stem in layout.only]
+        labels = {name: label for name in there if (label := self._class_of(name)) is not None}
+        for name in there:
+            if name not in labels:  # nobody will look at it any more, so its problems are told here
+                self.problems += [Problem(Kind.NO_CLASS, name), *self._annotations.of(name).problems]
+        if not labels:
             raise UserError(
-                f"There are no photos in class folders below {root}: give each class a folder with its photos."
+                f"There are no photos in class folders below {root}: give each class a folder with its photos, or give "
+                "annotations that name the classes."
             )
-        self._paths = [path for name in self.classes for path in found[name]]
-        self.labels = np.repeat(np.arange(len(self.classes)), [len(found[name]) for name in self.classes])
-        self.names = [path.relative_to(self.root).as_posix() for path in self._paths]
-        self._boxes = _read_boxes(Path(boxes)) if boxes else {}
-        self._masks = _folder(masks)
-        self._parts = _folder(parts)
+        self.names, self.classes = list(labels), _sorted(set(labels.values()))
+        self._numbers = {name: number for number, name in enumerate(self.classes)}
+        self.labels = np.array([self._numbers[label] for label in labels.values()], dtype=np.int64)
+        in_folders = all(name.startswith(f"{label}/") for name, label in labels.items())
+        self.understood = "; ".join(
+            [layout.kind + (" in class folders" if in_folders else ", classes from the annotations")]
+            + [self._annotations.kind] * bool(self._annotations.kind)
+            + ["masks from a folder"] * bool(masks)
+            + ["sufficient parts from a folder"] * bool(parts)
+        )
 
     def __len__(self) -> int:
-        return len(self._paths)
+        return len(self.names)
+
+    def path(self, index: int) -> Path:
+        """The file of photo number `index`."""
+        return self.root / self.names[index]
 
     def image(self, index: int) -> npt.NDArray[np.uint8]:
         """Photo number `index`: (H, W, 3) RGB."""
-        return open_image(self._paths[index])
+        return open_image(self.path(index))
 
     def annotation(self, index: int) -> Annotation | None:
-        """Boxes from the CSV file, else the tightest box of the mask; None where nothing is known."""
-        mask = self._mask(index)
-        boxes = self._boxes.get(self._paths[index].resolve())
-        if boxes is None and mask is not None and (mask == 255).any():
+        """Boxes and mask of photo number `index`, else the tightest box of the mask; None where nothing is known."""
+        return self.look(index)[0]
+
+    def look(self, index: int) -> tuple[Annotation | None, list[Problem]]:
+        """What is known of photo number `index`, and what is wrong with its annotations."""
+        name = self.names[index]
+        known = self._annotations.of(name)
+        things = of_class(known.things, self.classes[self.labels[index]], self._numbers)
+        problems = list(known.problems)
+        picture = (self._masks / name).with_suffix(".png") if self._masks else None
+        if picture is None or not picture.exists():
+            picture = None
+        if not things and known.mask is None and picture is None:
+            return None, problems
+        size = image_size(self.path(index))
+        boxes = _boxes(name, things, known, size, problems)
+        mask = parts = None
+        try:
+            mask = _mask(picture, known, things, size)
+            parts = self._sufficient_parts(name, size)
+        except LeftOut as bad:
+            problems.append(bad.problem(name))
+        if not len(boxes) and mask is not None:
             ys, xs = np.nonzero(mask == 255)
             boxes = np.array([[xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]], dtype=np.float64)
-        return None if boxes is None else Annotation(boxes, mask, self._sufficient_parts(index))
+        return (Annotation(boxes, mask, parts) if len(boxes) else None), problems
 
-    def _mask(self, index: int) -> npt.NDArray[np.uint8] | None:
-        path = (self._masks / self.names[index]).with_suffix(".png") if self._masks else None
-        return open_image(path)[..., 0] if path is not None and path.exists() else None
+    def _class_of(self, name: str) -> str | None:
+        """The class that the annotations give to the photo, else its folder, else its largest object."""
+        if name in self._annotations.labels:
+            return self._annotations.labels[name]
+        return name.partition("/")[0] if "/" in name else main_class(self._annotations.of(name).things)
 
-    def _sufficient_parts(self, index: int) -> npt.NDArray[np.bool_] | None:
+    def _sufficient_parts(self, name: str, size: Size | None) -> npt.NDArray[np.bool_] | None:
         if self._parts is None:
             return None
-        stem = self._parts / self.names[index]
+        stem = self._parts / name
         paths = takewhile(Path.exists, (stem.with_suffix(f".{number}.png") for number in count()))
-        pictures = [open_image(path)[..., 0] > 127 for path in paths]
+        pictures = [open_mask(path) > 127 for path in paths]
+        if len({picture.shape for picture in pictures} | ({size[::-1]} if size and pictures else set())) > 1:
+            raise LeftOut(Kind.PART_LEFT_OUT, "the parts are of another size than the photo")
         return np.stack(pictures) if pictures else None
+
+
+def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, problems: list[Problem]) -> Boxes:
+    """The objects' boxes, (n, 4), without those that lie wholly outside the photo; others are never clipped."""
+    boxes = np.array([thing.box for thing in things], dtype=np.float64).reshape(-1, 4)
+    if size is None:
+        return boxes  # of a photo that cannot be opened, which is said by whoever opens it
+    if known.size is not None and known.size != size:
+        if known.scaled:
+            boxes = boxes * np.tile(np.divide(size, known.size), 2)
+        else:
+            said = f"{name}: made for {known.size[0]} x {known.size[1]}, the photo is {size[0]} x {size[1]}"
+            problems.append(Problem(Kind.OTHER_SIZE, said))
+    touches = np.all(boxes[:, :2] < size, axis=1) & np.all(boxes[:, 2:] > 0, axis=1)
+    reaches = (boxes[:, :2] < -ROUNDING).any(axis=1) | (boxes[:, 2:] > np.add(size, ROUNDING)).any(axis=1)
+    for box, inside in zip(boxes[~touches | reaches], touches[~touches | reaches], strict=True):
+        said = f"{name}: {', '.join(f'{edge:g}' for edge in box)} in a photo of {size[0]} x {size[1]}"
+        problems.append(Problem(Kind.BOX_OUTSIDE if inside else Kind.BOX_LEFT_OUT, said))
+    return np.asarray(boxes[touches])
+
+
+def _mask(picture: Path | None, known: Known, things: list[Thing], size: Size | None) -> Mask | None:
+    """The photo's mask, (H, W), from its file or as the annotations draw it; one without any object raises LeftOut."""
+    if picture is not None:
+        mask = open_mask(picture)
+    elif known.mask is None or size is None or (drawn := known.mask(things, size)) is None:
+        return None
+    else:
+        mask = drawn
+    if size is not None:
+        check_size((mask.shape[1], mask.shape[0]), size)
+    if not (mask == 255).any():
+        raise LeftOut(Kind.MASK_EMPTY, "no pixel of the mask is 255")
+    return mask
+
+
+def _sorted(classes: set[str]) -> list[str]:
+    """By name; classes that are numbers by number, so that class 10 comes after class 9."""
+    return sorted(classes, key=(lambda name: (int(name), name)) if all(map(str.isdecimal, classes)) else None)
 
 
 def _folder(path: str | Path | None) -> Path | None:
@@ -82,28 +186,19 @@ def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _images_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if _is_photo(path.relative_to(folder)) and path.is_file())
+def _photos_in(root: Path) -> list[str]:
+    """Names below `root` of the photos in its folders; where there are none, of those in `root` itself."""
+    folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
+    below = [f"{folder}/{name}" for folder in folders for name in _photos_below(root / folder)]
+    return sorted(below or _photos_below(root, deep=False), key=lambda name: name.split("/"))
 
 
-def _is_photo(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and not any(part.startswith(".") for part in path.parts)
-
-
-def _read_boxes(path: Path) -> dict[Path, npt.NDArray[np.float64]]:
-    """All boxes of a CSV file, by photo."""
-    columns = ("xmin", "ymin", "xmax", "ymax")
-    boxes = defaultdict(list)
-    try:
-        with open(path, newline="") as file:
-            for row in csv.DictReader(file):
-                boxes[(path.parent / row["file"]).resolve()].append([float(row[column]) for column in columns])
-    except FileNotFoundError as error:
-        raise UserError(f"There is no file {path}.") from error
-    except (KeyError, ValueError, TypeError, OSError, csv.Error) as error:
-        raise UserError(f"{path} must be a CSV file with the columns file, {', '.join(columns)}.") from error
-    arrays = {photo: np.array(rows) for photo, rows in boxes.items()}
-    for photo, array in arrays.items():
-        if not (np.isfinite(array).all() and (array[:, 2:] > array[:, :2]).all()):
-            raise UserError(f"{path} has a box for {photo.name} that ends before it begins, or is no number.")
-    return arrays
+def _photos_below(folder: Path, deep: bool = True) -> list[str]:
+    found = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if deep and not name.startswith(".")]
+        inside = Path(where).relative_to(folder).as_posix()
+        for name in files:
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                found.append(name if inside == "." else f"{inside}/{name}")
+    return [name for name in found if (folder / name).is_file()]

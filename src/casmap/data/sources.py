@@ -24,17 +24,22 @@ def open_photos(
     boxes: str | Path | None = None,
     masks: str | Path | None = None,
     parts: str | Path | None = None,
+    split: str | None = None,
 ) -> PhotoSet:
-    """Open a folder of class folders, or `scenes[:option=value,...]`, e.g. scenes:variant=twins,photos=500,seed=3.
+    """Open a folder of photos in any layout of `PhotoFolder`, or `scenes[:option=value,...]`.
+
+    For example scenes:variant=twins,photos=500,seed=3.
 
     >>> open_photos("scenes:classes=5,photos=20").classes
     ['class-00', 'class-01', 'class-02', 'class-03', 'class-04']
     """
     name, _, options = data.partition(":")
     if name != "scenes" or Path(data).is_dir():
-        return PhotoFolder(data, boxes, masks, parts)
+        return PhotoFolder(data, boxes, masks, parts, split)
     if boxes or masks or parts:
         raise UserError("scenes know their boxes, masks and parts: none can be given.")
+    if split:
+        raise UserError("scenes have no splits: a seed makes others, as in scenes:seed=1.")
     known = _scene_options(options)
     known["seed"] = known.get("seed", 0) + HELD_OUT * held_out
     if held_out:

@@ -69,12 +69,13 @@ def evaluate_mappings(
     size: int | None = None,
     unseen: bool = False,
     console: Console | None = None,
+    split: str | None = None,
 ) -> Results:
     """Open data and mappings as the command line names them, and evaluate.
 
     unseen: the photos may be of classes that a mapping does not know; then it has no OM.
     """
-    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, parts=parts)
+    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
     mappers = {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
     for name, mapper in mappers.items():
         strangers = [label for label in photos.classes if label not in mapper.classes]

@@ -37,8 +37,13 @@ def begin(
     classifier: str | None = None,
     resume: bool = False,
     console: Console | None = None,
+    boxes: str | Path | None = None,
+    split: str | None = None,
 ) -> Trained:
-    """Train on `data` with the recipe named, the one kept with the run that is resumed, or one chosen for the data."""
+    """Train on `data` with the recipe named, the one kept with the run that is resumed, or one chosen for the data.
+
+    boxes: annotations that name the photos' classes; the boxes themselves are never looked at.
+    """
     changes = changes or {}
     console = console or Console(quiet=True)
     kept = out / "recipe.json"
@@ -46,7 +51,7 @@ def begin(
         raise UserError(f"There is no run in {out} to go on with.")
     if kept.exists() and not resume:
         raise UserError(f"{out} already holds a run: go on with --resume, or choose another --out.")
-    photos = open_photos(data)
+    photos = open_photos(data, boxes=boxes, split=split)
     if len(photos.classes) < 2:
         raise UserError(
             f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
@@ -62,7 +67,7 @@ def begin(
         console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:")
         for reason in reasons:
             console.print(f"  {reason}")
-        console.print(f"To change it: {_command(data, out, recipe, changes)}", soft_wrap=True)
+        console.print(f"To change it: {_command(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
     run = Run(out, recipe, resume, console)
     if not run.resumed:
         if classifier is None:
@@ -77,7 +82,7 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
         return QUICK.replace(**changes), ["the quick recipe, made for scenes"]
     device = find_device(changes.get("device", "auto"))
     fast = device.type != "cpu"
-    wanted = changes.get("backbone") or ("resnet50" if fast else "efficientnet_lite0")
+    wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
     pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
     backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
     largest = 224 if fast else 128
@@ -119,11 +124,13 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
     return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
 
 
-def _command(data: str, out: Path, recipe: Recipe, changes: dict[str, Any]) -> str:
+def _command(
+    data: str, out: Path, recipe: Recipe, changes: dict[str, Any], boxes: str | Path | None, split: str | None
+) -> str:
     """The command that says what was chosen, and what the user had said."""
     price = "area" if recipe.area is not None else "lambda_r"
     said = {name: getattr(recipe, name) for name in ("backbone", "size", "steps", price)} | changes
-    words = []
+    words = [f"--{name} {value}" for name, value in (("boxes", boxes), ("split", split)) if value]
     for name, value in said.items():
         option = name.replace("_", "-")
         words.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option} {value}")

@@ -1,0 +1,186 @@
+"""The one shape in which every source of annotations is seen: what it says of a photo, and what is wrong with it."""
+
+import math
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Box = tuple[float, float, float, float]  # edges x0, y0, x1, y1
+Size = tuple[int, int]  # width, height
+Mask = npt.NDArray[np.uint8]  # (H, W), 0 background, 255 object, 128 not counted
+
+
+class Kind(StrEnum):
+    """What can be said of single files, as the head of a list of them."""
+
+    UNREADABLE = "photos that cannot be opened"
+    MALFORMED = "annotations that cannot be read"
+    NO_PHOTO = "annotations without a photo"
+    OTHER_SIZE = "annotations made for another size of their photo"
+    BOX_LEFT_OUT = "boxes left out"
+    BOX_OUTSIDE = "boxes that reach outside their photo"
+    MASK_EMPTY = "empty masks"
+    MASK_SIZE = "masks of another size than their photo"
+    MASK_LEFT_OUT = "masks that cannot be read"
+    PART_LEFT_OUT = "sufficient parts left out"
+    TWINS_APART = "photos that are the same file in different classes"
+    # No fault, but worth knowing:
+    TWINS = "photos that are the same file in one class"
+    NO_ANNOTATION = "photos without an annotation"
+    NO_CLASS = "photos left out, since no object tells their class"
+
+
+NOTES = frozenset({Kind.TWINS, Kind.NO_ANNOTATION, Kind.NO_CLASS})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing to be told of one file: `what` is its name and, where it is not plain, the reason."""
+
+    kind: Kind
+    what: str
+
+
+class LeftOut(Exception):  # noqa: N818 (it is what it says)
+    """A single annotation that cannot be used: all others go on without it."""
+
+    def __init__(self, kind: Kind, why: str) -> None:
+        super().__init__(why)
+        self.kind, self.why = kind, why
+
+    def problem(self, name: str) -> Problem:
+        """The problem it is for the photo or file of this name."""
+        return Problem(self.kind, f"{name}: {self.why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One object that somebody marked in a photo, in the photo's pixels.
+
+    name: its class as the source spells it, "" where the source tells none; area: for finding the largest object;
+    doubtful: does not count where there are others; outline: COCO's segmentation as it stands in the file.
+    """
+
+    name: str
+    box: Box
+    area: float
+    doubtful: bool = False
+    outline: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a source says of one photo.
+
+    size: of the photo it was made for; scaled: whether it holds for every size of the photo, in proportion;
+    mask: draws the mask of chosen objects for a photo of a size, None where there is none; it may raise LeftOut.
+    """
+
+    things: Sequence[Thing] = ()
+    size: Size | None = None
+    scaled: bool = False
+    mask: Callable[[Sequence[Thing], Size], Mask | None] | None = None
+    problems: Sequence[Problem] = ()
+
+
+NOTHING = Known()
+
+
+@dataclass(frozen=True)
+class Annotations:
+    """A source of annotations; photos go by their names below the folder of photos.
+
+    kind: what it is; of: what it says of a photo, looked up when asked; labels: classes that it gives to whole photos;
+    listed: the photos that the set consists of, None where the source leaves that open.
+    """
+
+    kind: str = ""
+    of: Callable[[str], Known] = lambda name: NOTHING
+    labels: Mapping[str, str] = field(default_factory=dict)
+    listed: Sequence[str] | None = None
+    problems: Sequence[Problem] = ()
+
+
+def edges(values: Iterable[Any]) -> Box:
+    """Four numbers, or texts that say numbers, as the edges of a box; what is no box raises LeftOut.
+
+    >>> edges(["1", "2.5", 3, 4])
+    (1.0, 2.5, 3.0, 4.0)
+    """
+    try:
+        x0, y0, x1, y1 = (float(value) for value in values)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LeftOut(Kind.BOX_LEFT_OUT, "the box is not four numbers") from error
+    if not all(map(math.isfinite, (x0, y0, x1, y1))):
+        raise LeftOut(Kind.BOX_LEFT_OUT, "the box is not four numbers")
+    if x1 <= x0 or y1 <= y0:
+        raise LeftOut(Kind.BOX_LEFT_OUT, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} ends before it begins")
+    return x0, y0, x1, y1
+
+
+def area(box: Box) -> float:
+    """Area of a box.
+
+    >>> area((1, 2, 4, 6))
+    12
+    """
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def main_class(things: Sequence[Thing]) -> str | None:
+    """The class of the largest object, which is the photo's where no folder says it; None where there is none.
+
+    >>> main_class([Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)])
+    'dog'
+    """
+    named = [thing for thing in things if thing.name]
+    sure = [thing for thing in named if not thing.doubtful] or named
+    return max(sure, key=lambda thing: thing.area).name if sure else None
+
+
+def of_class(things: Sequence[Thing], label: str, classes: Collection[str]) -> list[Thing]:
+    """The objects of the photo's class.
+
+    Where none has its name, those whose names are no class at all: people label photos in the folder n02123045 "tabby".
+
+    >>> things = [Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)]
+    >>> [thing.name for thing in of_class(things, "cat", {"cat", "dog"})]
+    ['cat']
+    """
+    same = [thing for thing in things if thing.name == label] or [t for t in things if t.name not in classes]
+    return [thing for thing in same if not thing.doubtful] or same
+
+
+class Names:
+    """The photos of a folder, found by what annotations call them.
+
+    That is the name below the folder, with or without its suffix; or the last part of it, where only one photo has it
+    and where the photo or the annotation lies in no folder: cat/1.xml never speaks of dog/1.jpg.
+
+    >>> names = Names(["cat/a.jpg", "cat/b.jpg", "dog/b.jpg"])
+    >>> names.find("dog/b"), names.find("a.jpg"), names.find("b.jpg")
+    ('dog/b.jpg', 'cat/a.jpg', None)
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._all = frozenset(names)
+        self._short: dict[str, str | None] = {}
+        for name in names:
+            last = name.rpartition("/")[2]
+            for short in {posixpath.splitext(name)[0], last, posixpath.splitext(last)[0]}:
+                self._short[short] = None if short in self._short else name
+
+    def find(self, said: str) -> str | None:
+        """The photo that is meant, or None."""
+        said = posixpath.normpath(said.replace("\\", "/"))
+        if said in self._all:
+            return said
+        if (found := self._short.get(said)) is not None:
+            return found
+        flat = self._short.get(said.rpartition("/")[2])
+        return flat if flat is not None and "/" not in flat else None

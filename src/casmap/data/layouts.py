@@ -1,0 +1,150 @@
+"""What a folder of photos or a file of annotations is, told by looking at it."""
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from casmap.data.annotations import Annotations, Names
+from casmap.data.annotations_coco import read_coco
+from casmap.data.annotations_csv import read_csv
+from casmap.data.annotations_wsol import read_wsol
+from casmap.data.annotations_xml import read_xml
+from casmap.errors import UserError
+
+SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where photos are, and how to read what is known of them.
+
+    kind: what it is; photos: the folder of the photos; only: the stems of those that belong to the split, None for all.
+    """
+
+    kind: str
+    photos: Path
+    annotations: Callable[[Names], Annotations]
+    only: frozenset[str] | None = None
+
+
+def find_layout(root: Path, boxes: Path | None = None, split: str | None = None) -> Layout:
+    """Recognise ILSVRC, Pascal VOC and COCO by their folders; all else is photos, with annotations in `boxes`."""
+    if not root.is_dir():
+        raise UserError(f"There is no folder {root}.")
+    for kind, recognise in {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}.items():
+        if (layouts := recognise(root)) is not None:
+            if boxes is not None:
+                raise UserError(f"{root} is {kind} with annotations of its own: leave out --boxes.")
+            return layouts[_choose(root, list(layouts), split)]()
+    if (splits := _split_folders(root)) or split is not None:
+        root /= _choose(root, splits, split)
+    if boxes is None:
+        return Layout("photos", root, lambda names: Annotations())
+    return Layout("photos", root, partial(read_annotations, boxes, root))
+
+
+def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
+    """Read a CSV file, a COCO file, a folder of XML files or the files of wsolevaluation for photos below `root`."""
+    if not path.exists():
+        raise UserError(f"There is no file {path}.")
+    if path.is_dir():
+        if (path / "localization.txt").is_file() or (path / "image_ids.txt").is_file():
+            return read_wsol(path, root, names)
+        if next(path.rglob("*.xml"), None) is None:
+            raise UserError(f"There are no annotations in {path}: neither XML files nor localization.txt.")
+        return read_xml(path, names)
+    if path.suffix.lower() == ".json":
+        return read_coco(path, names)
+    if path.name == "localization.txt":
+        return read_wsol(path.parent, root, names)
+    return read_csv(path, root, names)
+
+
+Layouts = dict[str, Callable[[], Layout]]
+
+
+def _ilsvrc(root: Path) -> Layouts | None:
+    """Data/CLS-LOC and Annotations/CLS-LOC."""
+    for base in (root, root / "ILSVRC"):
+        data, annotations = base / "Data" / "CLS-LOC", base / "Annotations" / "CLS-LOC"
+        if data.is_dir() and annotations.is_dir():
+            break
+    else:
+        return None
+    tables = [folder / "LOC_val_solution.csv" for folder in (base, base.parent)]
+    table = next((path for path in tables if path.is_file()), None)
+
+    def layout(split: str) -> Layout:
+        def annotated(names: Names) -> Annotations:
+            labels = _solutions(table, names) if table is not None and split == "val" else {}
+            return read_xml(annotations / split, names, labels=labels)
+
+        return Layout(f"ILSVRC, split {split}", data / split, annotated)
+
+    return {split: partial(layout, split) for split in ("train", "val") if (data / split).is_dir()}
+
+
+def _voc(root: Path) -> Layouts | None:
+    """JPEGImages and Annotations."""
+    if not ((root / "JPEGImages").is_dir() and (root / "Annotations").is_dir()):
+        return None
+    masks = root / "SegmentationClass"
+    annotated = partial(read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
+    lists = {path.stem: path for path in sorted((root / "ImageSets" / "Main").glob("*.txt"))}
+    # cat_train.txt says which photos of train show a cat: it is no split.
+    splits = {name: path for name, path in lists.items() if name.rpartition("_")[2] not in {*lists} - {name}}
+    if not splits:
+        return {"": lambda: Layout("Pascal VOC", root / "JPEGImages", annotated)}
+
+    def layout(split: str) -> Layout:
+        lines = splits[split].read_text(encoding="utf-8", errors="replace").splitlines()
+        stems = frozenset(line.split()[0] for line in lines if line.strip())
+        return Layout(f"Pascal VOC, split {split}", root / "JPEGImages", annotated, stems)
+
+    return {split: partial(layout, split) for split in splits}
+
+
+def _coco(root: Path) -> Layouts | None:
+    """annotations/instances_<split>.json, and the photos in <split> or images/<split>."""
+    layouts: Layouts = {}
+    for path in sorted((root / "annotations").glob("instances_*.json")):
+        split = path.stem.removeprefix("instances_")
+        for photos in (root / split, root / "images" / split):
+            if photos.is_dir():
+                layouts[split] = partial(Layout, f"COCO, split {split}", photos, partial(read_coco, path))
+                break
+    return layouts or None
+
+
+def _split_folders(root: Path) -> list[str]:
+    """Folders such as train and val, where a root has nothing else and each has folders of its own: the classes."""
+    folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if len(folders) < 2 or not {folder.name for folder in folders} <= SPLIT_NAMES:
+        return []
+    return [folder.name for folder in folders if any(path.is_dir() for path in folder.iterdir())]
+
+
+def _choose(root: Path, splits: list[str], split: str | None) -> str:
+    """The split that is meant, where it is clear."""
+    named = [name for name in splits if name]
+    if split is None:
+        if len(named) > 1:
+            raise UserError(f"{root} has the splits {', '.join(named)}: choose one with --split.")
+        if splits:
+            return splits[0]
+    if split not in named or split is None:
+        there = f"it has {', '.join(named)}" if named else "it has no splits"
+        raise UserError(f"{root} has no split {split}: {there}.")
+    return split
+
+
+def _solutions(path: Path, names: Names) -> dict[str, str]:
+    """The classes of ILSVRC's validation photos: ImageId, and PredictionString, which begins with the class."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            rows = [(row["ImageId"], row["PredictionString"].split()) for row in csv.DictReader(file)]
+    except (KeyError, ValueError, AttributeError, TypeError, OSError, csv.Error) as error:
+        raise UserError(f"{path} must be a CSV file with the columns ImageId, PredictionString.") from error
+    return {name: said[0] for image, said in rows if said and (name := names.find(image)) is not None}
