@@ -150,6 +150,23 @@ def test_the_mappings_step_is_adam_up_the_score_written_by_hand() -> None:
         torch.testing.assert_close(ours, upward, rtol=1e-4, atol=2e-5)
 
 
+def test_with_masked_in_the_step_also_keeps_what_tells_the_class() -> None:
+    players = _players(mapping_decay=0.0, clip=1e6, thinning="F", masked_in=0.5)
+    images, labels = _batch()
+    glance = look(players, images)
+    labels = glance.clean.argmax(1)  # all right
+    twin = copy.deepcopy(players.mapping)
+    masks = twin(images, players.classifier.look(images)[1])
+    value = score(players.classifier(mask_out(images, masks)), glance.clean, labels, masks, 1.0)
+    kept = log_softmax(players.classifier(masks * images), 1)
+    value = value + 0.5 * sum(row[label] for row, label in zip(kept, labels, strict=True)) / len(labels)
+    gradients = torch.autograd.grad(value, list(twin.parameters()))
+    found, _ = step_mapping(players, glance, players.classifier, images, labels)
+    torch.testing.assert_close(found, value.detach())
+    for ours, old, gradient in zip(players.mapping.parameters(), twin.parameters(), gradients, strict=True):
+        torch.testing.assert_close(ours, old + 0.001 * gradient / (gradient.abs() + 1e-8), rtol=1e-4, atol=2e-5)
+
+
 def test_the_mappings_gradient_is_clipped() -> None:
     players = _players(clip=1e-3)
     images, _ = _batch()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
-from casmap.training.score import classification_loss, entropy, mask_out, score
+from casmap.training.score import classification_loss, entropy, kept_loss, mask_in, mask_out, score
 
 # Logits as logarithms of shares, so that softmax gives the shares back.
 HALF_QUARTERS = [log(0.5), log(0.25), log(0.25)]  # H = 1/2 ln 2 + 2 * 1/4 ln 4 = 1.5 ln 2; argmax 0
@@ -38,6 +38,19 @@ def test_entropy_lies_between_0_and_that_of_even_shares_and_ignores_a_shift(logi
 def test_masking_out_leaves_the_mean_colour_where_the_mask_is_1() -> None:
     images, masks = torch.full((1, 3, 1, 2), 4.0), torch.tensor([[[[1.0, 0.25]]]])
     assert torch.equal(mask_out(images, masks), torch.tensor([0.0, 3.0]).expand(1, 3, 1, 2))
+
+
+def test_masking_in_keeps_what_masking_out_takes() -> None:
+    images, masks = torch.full((1, 3, 1, 2), 4.0), torch.tensor([[[[1.0, 0.25]]]])
+    assert torch.equal(mask_in(images, masks), torch.tensor([4.0, 1.0]).expand(1, 3, 1, 2))
+    assert torch.equal(mask_in(images, masks) + mask_out(images, masks), images)
+
+
+def test_the_loss_of_what_is_kept_by_hand() -> None:
+    kept = torch.tensor([HALF_QUARTERS, HALF_QUARTERS, HALF_QUARTERS])
+    clean = torch.tensor([SURE[0], SURE[1], SURE[0]])
+    labels = torch.tensor([0, 1, 2])  # right, right, wrong: ln 2, 2 ln 2 and nothing, over three images
+    assert float(kept_loss(kept, clean, labels)) == pytest.approx(3 * LN2 / 3)
 
 
 def test_the_loss_by_hand() -> None:

@@ -17,7 +17,7 @@ from casmap.model.classifier import Classifier
 from casmap.model.decoder import Mapping
 from casmap.training.area import LambdaR
 from casmap.training.samples import Samples
-from casmap.training.score import LossName, ScoreName, classification_loss, mask_out, score
+from casmap.training.score import LossName, ScoreName, classification_loss, kept_loss, mask_in, mask_out, score
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Players:
     mapping_optimizer: Optimizer
     score: ScoreName = "entropy"
     loss: LossName = "mixed"
+    masked_in: float = 0.0  # weight of what the mask keeps; the paper has none
     clip: float = 10.0  # largest norm of the mapping's gradient
     freeze_batch_norm: bool = False
 
@@ -115,6 +116,9 @@ def step_mapping(
     with _input_gradient_only(sampled):
         masked = sampled(mask_out(images, glance.masks))
         value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
+        if players.masked_in:
+            kept = sampled(mask_in(images, glance.masks))
+            value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
         players.mapping_optimizer.zero_grad()
         (-value).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)

@@ -14,6 +14,11 @@ def mask_out(images: Tensor, masks: Tensor) -> Tensor:
     return (1 - masks) * images
 
 
+def mask_in(images: Tensor, masks: Tensor) -> Tensor:
+    """m(x) * x: what the mask keeps; shapes as in `mask_out`."""
+    return masks * images
+
+
 def entropy(logits: Tensor) -> Tensor:
     """H(f(x)) in nats: logits (N, C) -> (N,).
 
@@ -58,3 +63,18 @@ def score(
     evidence = entropy(masked) if which == "entropy" else cross_entropy(masked, labels, reduction="none")
     size = masks.mean(dim=(1, 2, 3))
     return (right * evidence - lambda_r * confused * size).mean()
+
+
+def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
+    """1/N sum l(f'(m(x) * x), y): what the mask keeps should still tell the class.
+
+    The paper has no such term; its successor (Phang, Park, Geras 2020) does. As in S, only images count that f gets
+    right clean. kept: logits of f' on masked-in images (N, C).
+
+    >>> import torch
+    >>> sure, unsure = torch.tensor([[5.0, 0.0]]), torch.zeros(1, 2)
+    >>> kept_loss(unsure, sure, torch.tensor([0])), kept_loss(unsure, sure, torch.tensor([1]))  # ln 2; f is wrong
+    (tensor(0.6931), tensor(0.))
+    """
+    right = clean.argmax(dim=1) == labels
+    return (right * cross_entropy(kept, labels, reduction="none")).mean()

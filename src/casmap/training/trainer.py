@@ -109,6 +109,7 @@ def set_up(first: Classifier, recipe: Recipe) -> Players:
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
         score=recipe.score,
         loss=recipe.loss,
+        masked_in=recipe.masked_in,
         clip=recipe.clip,
         freeze_batch_norm=recipe.freeze_batch_norm,
     )
@@ -205,7 +206,7 @@ def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
     if recipe.lambda_r is not None:
         return FixedLambdaR(recipe.lambda_r)
     start = paper_lambda_r(recipe.score, recipe.thinning, classes)
-    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)
+    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start, recipe.area_gain)
 
 
 def _row(measures: Measures) -> dict[str, float]:
