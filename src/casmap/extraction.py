@@ -20,7 +20,7 @@ EMPTY = 0.001  # a mask with less area than this marks nothing
 
 def extract_photos(
     sources: list[str],
-    mapping: Path,
+    mapping: Path | None,
     out: Path,
     everything: bool = False,
     alpha: float = 1.0,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, Protocol, overload
 
 import cv2
 import numpy as np
@@ -14,35 +14,58 @@ from casmap.data.resizing import resize
 from casmap.images import Image, open_image
 from casmap.saliency_map import Mask, SaliencyMap
 
-if TYPE_CHECKING:
-    from casmap.model.network import SaliencyNetwork
+SHIPPED = Path(__file__).parent / "weights" / "casmap.onnx"  # the mapping that comes with the package
 
 Source = str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]
+
+
+class Network(Protocol):
+    """What runs a mapping: torch or ONNX Runtime."""
+
+    classes: list[str]
+    predicts: bool
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Of the pixels, from 0 to 1."""
+        ...
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Of the pixels, from 0 to 1."""
+        ...
+
+    def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Normalised images (N, 3, H, W) -> masks (N, H, W) and logits (N, classes)."""
+        ...
 
 
 class SaliencyMapper:
     """A trained mapping, ready to use.
 
-    mapper = SaliencyMapper.load("mapping.safetensors")
+    mapper = SaliencyMapper.load()       # the one that comes with casmap; or a file that casmap wrote
     mapper("cat.jpg").box()              # one photo: a SaliencyMap, its mask in the photo's own size
     for found in mapper.stream(paths):   # many, in batches
         found.save("maps")
     """
 
-    def __init__(
-        self, network: "SaliencyNetwork", size: int, device: str = "cpu", about: dict[str, Any] | None = None
-    ) -> None:
-        self.network, self.size, self.device, self.about = network.to(device).eval(), size, device, about or {}
+    def __init__(self, network: Network, size: int, about: dict[str, Any] | None = None) -> None:
+        self.network, self.size, self.about = network, size, about or {}
         self.classes = network.classes
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "cpu") -> "SaliencyMapper":
-        """Read a mapping file."""
+    def load(cls, path: str | Path | None = None, device: str = "cpu") -> "SaliencyMapper":
+        """Read a mapping file, .onnx or .safetensors; with no name, the mapping that comes with casmap."""
+        if path is None or Path(path).suffix == ".onnx":
+            from casmap.model.onnx_network import load_onnx
+
+            onnx = load_onnx(path or SHIPPED, device)
+            return cls(onnx, onnx.about["size"], onnx.about)
         from casmap.model.device import find_device  # torch is loaded only when a torch mapping is
         from casmap.model.files import load_mapping
 
         network, about = load_mapping(path)
-        return cls(network, about["size"], str(find_device(device)), about)
+        return cls(network.to(find_device(device)), about["size"], about)
 
     @overload
     def __call__(self, photo: Source) -> SaliencyMap: ...
@@ -63,14 +86,8 @@ class SaliencyMapper:
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of pictures (N, H, W, 3) at the network's own size."""
-        import torch
-
-        encoder = self.network.encoder
-        mean, std = (np.array(numbers, np.float32) * 255 for numbers in (encoder.mean, encoder.std))
-        tensor = torch.from_numpy((images - mean) / std).permute(0, 3, 1, 2).to(self.device)
-        with torch.inference_mode():
-            masks, logits = self.network(tensor)
-        return masks[:, 0].cpu().numpy(), logits.cpu().numpy()
+        mean, std = (np.array(numbers, np.float32) * 255 for numbers in (self.network.mean, self.network.std))
+        return self.network.run(np.ascontiguousarray(((images - mean) / std).transpose(0, 3, 1, 2)))
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from casmap.model.classifier import Classifier
@@ -24,6 +27,23 @@ class SaliencyNetwork(nn.Module):
         """Masks and logits of `images`, in one pass."""
         logits, stages = self.encoder.look(images)
         return self.decoder(stages, images.shape[-2:]), logits
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """Of the pixels, from 0 to 1, for which the network is made."""
+        return self.encoder.mean
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Of the pixels, from 0 to 1, for which the network is made."""
+        return self.encoder.std
+
+    def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W), as arrays."""
+        device = next(self.parameters()).device
+        with torch.inference_mode():
+            masks, logits = self.eval()(torch.from_numpy(images).to(device))
+        return masks[:, 0].cpu().numpy(), logits.cpu().numpy()
 
     def about(self) -> dict[str, Any]:
         """What a file must say for the network to be built again."""

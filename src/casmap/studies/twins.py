@@ -94,7 +94,7 @@ def measure(
         raise UserError(f"A mapping's masks cannot be brought to the area {AREA}, so there is nothing to compare.")
     covered: list[list[float]] = [[], []]
     hidden = [pictures.copy(), pictures.copy()]
-    grey = np.round(np.array(mapper.network.encoder.mean) * 255).astype(np.uint8)
+    grey = np.round(np.array(mapper.network.mean) * 255).astype(np.uint8)
     for index in range(len(photos)):
         parts = photos.annotation(index).parts
         assert parts is not None

@@ -1,0 +1,69 @@
+"""A mapping in an ONNX file, run by ONNX Runtime: no torch is imported."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from casmap.errors import UserError
+
+KEY = "casmap"  # of the metadata that say how the network is used
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+SMALLEST, LARGEST = 32, 2048  # sides, in pixels
+
+Floats = npt.NDArray[np.float32]
+
+
+class OnnxNetwork:
+    """Normalised pictures in, masks and logits out, as `SaliencyNetwork.run` does."""
+
+    def __init__(self, session: onnxruntime.InferenceSession, about: dict[str, Any]) -> None:
+        self.session, self.about = session, about
+        self.classes: list[str] = about["classes"]
+        self.predicts: bool = about["predicts"]
+        self.mean, self.std = tuple(about["mean"]), tuple(about["std"])
+
+    def run(self, images: Floats) -> tuple[Floats, Floats]:
+        """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W)."""
+        masks, logits = self.session.run(["masks", "logits"], {"images": images})
+        return masks[:, 0], logits
+
+
+def load_onnx(path: str | Path, device: str = "cpu") -> OnnxNetwork:
+    """Read a mapping that `casmap export` wrote."""
+    if not Path(path).is_file():
+        raise UserError(f"There is no file {path}.")
+    provider = PROVIDERS.get(device)
+    if provider not in onnxruntime.get_available_providers():
+        raise UserError(f"ONNX Runtime has no device {device!r} here.")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # its warnings are about itself
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=[provider])
+    except Exception as error:  # whatever a broken file makes the runtime raise
+        raise UserError(f"{path} is not a readable ONNX file.") from error
+    try:
+        about = json.loads(session.get_modelmeta().custom_metadata_map[KEY])
+        _check(about, session)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is an ONNX file, but not a mapping that casmap wrote.") from error
+    return OnnxNetwork(session, about)
+
+
+def _check(about: Any, session: onnxruntime.InferenceSession) -> None:
+    """Raise where the file does not say what is needed to run it."""
+    names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]
+    numbers = [float(number) for key in ("mean", "std") for number in about[key]]
+    if (
+        names != ["images", "masks", "logits"]
+        or len(numbers) != 6
+        or not all(map(np.isfinite, numbers))
+        or not all(number > 0 for number in numbers[3:])
+        or not (type(about["size"]) is int and SMALLEST <= about["size"] <= LARGEST)
+        or not (isinstance(about["classes"], list) and all(isinstance(name, str) for name in about["classes"]))
+        or not isinstance(about["predicts"], bool)
+    ):
+        raise ValueError("not what casmap writes")
