@@ -94,10 +94,10 @@ def test_it_begins_at_its_start_and_stays_there_at_its_target() -> None:
 
 def test_two_steps_by_hand() -> None:
     steer = AreaController(0.3, 2.0)
-    steer.observe(0.5)  # running mean 0.5, e = 0.2; I = 0.3 * 0.2 = 0.06
-    assert steer.value == pytest.approx(2 * exp(0.06 + 4 * 0.2))
-    steer.observe(0.1)  # running mean 0.8 * 0.5 + 0.2 * 0.1 = 0.42, e = 0.12; I = 0.06 + 0.3 * 0.12 = 0.096
-    assert steer.value == pytest.approx(2 * exp(0.096 + 4 * 0.12))
+    steer.observe(0.5)  # running mean 0.5, e = 0.2; I = 0.1 * 0.2 = 0.02
+    assert steer.value == pytest.approx(2 * exp(0.02 + 8 * 0.2))
+    steer.observe(0.1)  # running mean 0.3 * 0.5 + 0.7 * 0.1 = 0.22, e = -0.08; I = 0.02 - 0.1 * 0.08 = 0.012
+    assert steer.value == pytest.approx(2 * exp(0.012 - 8 * 0.08))
 
 
 @settings(deadline=None)
@@ -106,7 +106,7 @@ def test_lambda_stays_finite_and_positive(areas, target, start) -> None:
     steer = AreaController(target, start)
     for area in areas * 20:
         steer.observe(area)
-        assert start * exp(-9 - 4) <= steer.value <= start * exp(9 + 4)
+        assert start * exp(-9 - 8) <= steer.value <= start * exp(9 + 8)
 
 
 @pytest.mark.parametrize(("stuck", "then"), [(1.0, 0.2), (0.0, 0.8)])

@@ -232,6 +232,16 @@ def test_pretrained_weights_are_taken_as_they_are_on_imagenet_alone(tmp_path, mo
     assert origin.startswith(beginning + ("trained on the photos for 1 steps" if renamed else "taken as it is"))
 
 
+def test_weights_of_a_wheel_are_ready_for_imagenet_and_nothing_else() -> None:
+    names = ImageNetInfo("imagenet-1k").label_names()
+    wheel = RECIPE.replace(backbone="lite0", pretrained=True)
+    assert first.is_ready(OfImageNet(names), wheel)
+    assert not first.is_ready(OfImageNet(names[:999]), wheel)
+    assert not first.is_ready(OfImageNet(names), wheel.replace(pretrained=False))
+    assert not first.is_ready(OfImageNet(names), wheel.replace(weights="mine.safetensors"))
+    assert not first.is_ready(OfImageNet(names), wheel.replace(backbone="resnetv2_50x1_bit.goog_in21k"))  # 21,843 classes
+
+
 @given(st.floats(0, 1))
 def test_the_learning_rate_goes_up_a_line_and_down_a_cosine(share) -> None:
     rate, later = one_cycle(share), one_cycle(min(1, share + 0.01))

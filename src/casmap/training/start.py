@@ -17,7 +17,7 @@ from casmap.model.classifier import Classifier
 from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
-from casmap.training.first import backbone_of, check_weights
+from casmap.training.first import backbone_of, check_weights, is_ready
 from casmap.training.recipes import QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.trainer import Trained, set_up, train
@@ -72,7 +72,7 @@ def begin(
     if not run.resumed:
         if classifier is None:
             check_weights(recipe)
-        foretell(photos, recipe, console, trains_first=classifier is None)
+        foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
     return train(photos, recipe, run, classifier)
 
 

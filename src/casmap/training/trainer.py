@@ -206,7 +206,7 @@ def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
     if recipe.lambda_r is not None:
         return FixedLambdaR(recipe.lambda_r)
     start = paper_lambda_r(recipe.score, recipe.thinning, classes)
-    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start, recipe.area_gain)
+    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)
 
 
 def _row(measures: Measures) -> dict[str, float]:
