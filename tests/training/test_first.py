@@ -239,7 +239,9 @@ def test_weights_of_a_wheel_are_ready_for_imagenet_and_nothing_else() -> None:
     assert not first.is_ready(OfImageNet(names[:999]), wheel)
     assert not first.is_ready(OfImageNet(names), wheel.replace(pretrained=False))
     assert not first.is_ready(OfImageNet(names), wheel.replace(weights="mine.safetensors"))
-    assert not first.is_ready(OfImageNet(names), wheel.replace(backbone="resnetv2_50x1_bit.goog_in21k"))  # 21,843 classes
+    assert not first.is_ready(
+        OfImageNet(names), wheel.replace(backbone="resnetv2_50x1_bit.goog_in21k")
+    )  # 21,843 classes
 
 
 @given(st.floats(0, 1))

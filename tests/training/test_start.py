@@ -13,7 +13,7 @@ from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.training import first, start
-from casmap.training.recipes import PAPER, QUICK
+from casmap.training.recipes import PAPER, PHOTOS, QUICK
 from casmap.training.start import begin, choose, foretell
 
 CPU = {"device": "cpu"}
@@ -59,13 +59,14 @@ def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
     assert size.startswith("size 64 px")
     assert "71 px" in size
     assert steps.startswith("steps 200 (at most 30 passes over the photos or 30 minutes")
-    assert area.startswith("area 0.5 (the paper's half of the picture")
+    assert area == "area 0.5 (without boxes nothing better is known)"
 
 
 def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
     recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "batch": 2})
     assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
+    assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
     assert reasons[0].startswith("backbone lite0 with pretrained weights")
 
 

@@ -41,8 +41,8 @@ class AreaController:
     """Finds lambda_R so that the mean mask area settles at `target`: a PI controller on log lambda_R.
 
     log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
-    steps: while masks are too large the price of a pixel rises, at a rate that does not depend on the unit of the score.
-    P answers at once and I slowly: the other way round masks swing, since they follow the price some steps behind.
+    steps: while masks are too large the price of a pixel rises, whatever the unit of the score. P answers at once and
+    I slowly: the other way round masks swing, since they follow the price some steps behind.
 
     >>> steer = AreaController(target=0.3, start=1.0)
     >>> for _ in range(50):

