@@ -18,6 +18,8 @@ import torch
 from casmap import __version__
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
+from casmap.data.sources import HELD_OUT
+from casmap.data.write import write_photos
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
@@ -185,7 +187,8 @@ def test_help_comes_from_a_fresh_process(arguments, words):
         ("evaluate", ["--mapping", "--boxes", "--masks", "--area", "--json"]),
         ("scenes", ["--options"]),
         ("demo", ["--out", "--seed"]),
-        ("study", ["evidence", "twins"]),
+        ("export", ["--out", "--half"]),
+        ("study", ["evidence", "twins", "table1"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -589,3 +592,160 @@ def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping):
     done = casmap(*arguments, "--unseen")
     assert done.code == 0
     assert "OM" not in done.said
+
+
+# ---------------------------------------------------------------------------------------------- export
+
+
+@pytest.fixture(scope="module")
+def exported(mapping, tmp_path_factory):
+    """A copy of the mapping in a folder of its own, and how its export ended."""
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / "mapping.safetensors").write_bytes(mapping.read_bytes())
+    return folder, fresh("export", "mapping.safetensors", cwd=folder)
+
+
+def test_export_writes_the_same_mapping_beside_it(exported, mapping):
+    folder, done = exported
+    assert done.complained == ""
+    assert done.code == 0
+    assert files(folder) == ["mapping.onnx", "mapping.safetensors"]
+    assert (folder / "mapping.safetensors").read_bytes() == mapping.read_bytes()
+    megabytes = (folder / "mapping.onnx").stat().st_size / 1e6
+    assert done.said == f"mapping.onnx: {megabytes:.1f} MB\n"
+    ours, theirs = SaliencyMapper.load(folder / "mapping.onnx"), SaliencyMapper.load(mapping)
+    assert (ours.size, ours.classes) == (theirs.size, theirs.classes) == (64, [f"class-{n:02d}" for n in range(4)])
+    picture = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
+    np.testing.assert_allclose(ours(picture).mask, theirs(picture).mask, atol=1e-4)
+    assert np.ptp(theirs(picture).mask) > 0.01  # or any flat mask would do
+
+
+def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping, pets, tmp_path):
+    onnx = exported[0] / "mapping.onnx"
+    for name, path in (("onnx", onnx), ("torch", mapping)):
+        assert casmap("extract", "pets", "--mapping", path, "--out", name).code == 0
+    for one, other in zip(lines(tmp_path / "onnx"), lines(tmp_path / "torch"), strict=True):
+        assert one["photo"] == other["photo"]
+        assert one["area"] == pytest.approx(other["area"], abs=1e-3)
+    spec = "scenes:photos=4,classes=4,size=32"
+    done = casmap("evaluate", spec, "--mapping", onnx, "--mapping", mapping, "--json", "all.json")
+    assert done.code == 0
+    numbers = json.loads((tmp_path / "all.json").read_text())
+    one, other, *_ = numbers.values()
+    assert one["F1"]["value"] == pytest.approx(other["F1"]["value"], abs=1e-3)
+
+
+def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported, pets, tmp_path):
+    """Here another one is put in its place; nothing of torch is needed."""
+    shipped = str(exported[0] / "mapping.onnx")
+    start = (
+        f"import sys; sys.modules['torch'] = None; import casmap.mapper; casmap.mapper.SHIPPED = {shipped!r}; {START}"
+    )
+    done = fresh("extract", "pets/cat", "--out", "maps", start=start, cwd=tmp_path)
+    assert done.complained == ""
+    assert done.code == 0
+    mapper = SaliencyMapper.load(shipped)
+    found = lines(tmp_path / "maps")
+    assert [line["name"] for line in found] == ["0", "2", "4", "6"]
+    for line in found:
+        assert line["area"] == pytest.approx(mapper(tmp_path / line["photo"]).to_dict()["area"], abs=1e-3)
+
+
+def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_path):
+    before = mapping.read_bytes()
+    done = casmap("export", mapping, "--out", "small/half.onnx", "--half")
+    assert done.code == 0
+    assert "small/half.onnx" in done.said
+    assert files(tmp_path) == ["small", "small/half.onnx"]
+    assert mapping.read_bytes() == before
+    whole = (exported[0] / "mapping.onnx").stat().st_size
+    assert (tmp_path / "small" / "half.onnx").stat().st_size < 0.65 * whole
+    assert SaliencyMapper.load(tmp_path / "small" / "half.onnx").size == 64
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
+def test_export_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong):
+    (tmp_path / "letter.txt").write_text("Dear Kevin")
+    before = files(tmp_path)
+    assert wrong in casmap("export", wrong).sentence()
+    assert files(tmp_path) == before
+
+
+def test_export_refuses_a_classifier_and_a_mapping_that_is_exported_already(exported, casmap, classifier, tmp_path):
+    assert "not a casmap mapping" in casmap("export", classifier, "--out", "x.onnx").sentence()
+    assert "mapping.onnx" in casmap("export", exported[0] / "mapping.onnx", "--out", "x.onnx").sentence()
+    assert files(tmp_path) == []
+
+
+# ---------------------------------------------------------------------------------------------- table 1
+
+
+@pytest.fixture(scope="module")
+def knowing(tmp_path_factory):
+    """A classifier that knows the four classes of the scenes."""
+    torch.manual_seed(1)
+    path = tmp_path_factory.mktemp("knowing") / "classifier.safetensors"
+    classes = [f"class-{number:02d}" for number in range(4)]
+    save_classifier(path, Classifier("test_resnet", 4), classes, {"origin": "Nobody trained it."})
+    return path
+
+
+TABLE1 = ("study", "table1", "scenes:photos=8,classes=4,size=64,seed=2", "--size", "64")
+
+
+def test_table1_prints_a_table_and_writes_its_numbers(casmap, mapping, knowing, tmp_path):
+    done = casmap(*TABLE1, "--mapping", mapping, "--classifier", knowing, "--json", "numbers/all.json")
+    assert done.complained == ""
+    assert done.code == 0
+    name = mapping.parent.name
+    numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
+    rivals = [f"{peer}, {told} class" for peer in ("CAM", "Grad-CAM") for told in ("true", "predicted")]
+    assert list(numbers["rows"]) == [name, *rivals, "centre box", "whole picture"]
+    assert "8 photos" in done.said
+    error = 100 * numbers["rows"][name]["LE"]["value"]
+    assert re.search(rf"│ {name} +│ +{error:.1f} │", done.said)
+    for rival, number in numbers["paired LE differences"][name].items():
+        difference = 100 * number["value"]
+        assert f"{name} at alpha 1 - {rival} at its stronger alpha: LE {difference:+.1f} [" in done.said
+
+
+def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, knowing, tmp_path):
+    """Evaluated scenes are held out from training: the seed of the files is the one that they then have."""
+    write_photos(Scenes(classes=4, photos=8, size=64, seed=2 + HELD_OUT), tmp_path / "files")
+    rest = ("--mapping", mapping, "--classifier", knowing, "--json")
+    assert casmap(*TABLE1, *rest, "drawn.json").code == 0
+    files_of = ("study", "table1", "files/photos", "--masks", "files/masks", "--size", "64")
+    assert casmap(*files_of, *rest, "files.json").code == 0
+    drawn, read = (json.loads((tmp_path / name).read_text())["rows"] for name in ("drawn.json", "files.json"))
+    assert list(drawn) == list(read)
+    for name in drawn:
+        assert drawn[name]["own alphas"] == read[name]["own alphas"]
+        for key in ("LE", "LE at own alpha"):
+            assert drawn[name][key]["value"] == read[name][key]["value"]
+        assert drawn[name]["mask IoU"]["value"] == pytest.approx(read[name]["mask IoU"]["value"])
+
+
+def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifier, tmp_path):
+    done = casmap(*TABLE1, "--mapping", mapping, "--classifier", classifier, "--json", "all.json")
+    assert str(classifier) in done.sentence()
+    assert "4 classes" in done.sentence()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--classifier", "nowhere.safetensors"], "nowhere.safetensors"),
+        (["--classifier", "resnet5000"], "resnet5000"),
+        ([], "lite0"),  # knows ImageNet's classes
+        (["--boxes", "nowhere.csv"], "scenes know their boxes"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_table1_refuses_what_it_cannot_measure(casmap, mapping, tmp_path, options, word):
+    assert word in casmap(*TABLE1, "--mapping", mapping, *options).sentence()
+    assert files(tmp_path) == []
+
+
+def test_table1_refuses_a_missing_mapping(casmap, knowing):
+    assert "nowhere" in casmap(*TABLE1, "--mapping", "nowhere", "--classifier", knowing).sentence()

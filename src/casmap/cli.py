@@ -48,7 +48,7 @@ def main() -> None:
         complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "timm", "yaml", "jinja2", "tensorboard"):
+        if error.name not in ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx", "onnxscript"):
             raise
         complain(f"This needs {error.name}: pip install 'casmap[train]'.")
         sys.exit(2)
@@ -98,7 +98,9 @@ def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-RecipeName = Annotated[str | None, typer.Option(help="paper, quick, or a TOML or YAML file; default: chosen for you")]
+RecipeName = Annotated[
+    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")
+]
 Out = Annotated[Path, typer.Option(help="folder for all that is written")]
 Data = Annotated[
     str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
@@ -146,7 +148,9 @@ def train(
 @app.command()
 def extract(
     photos: Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")],
-    mapping: Annotated[Path, typer.Option(help="a mapping that casmap wrote")],
+    mapping: Annotated[
+        Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
+    ] = None,
     out: Out = Path("maps"),
     everything: Annotated[
         bool, typer.Option("--everything", help="masked-in, masked-out and inpainted pictures too")
@@ -166,6 +170,21 @@ def extract(
         complain(f"skipped: {complaint}")
     if skipped:
         raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
+    out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
+    half: Annotated[bool, typer.Option("--half", help="16-bit weights: half the size")] = False,
+) -> None:
+    """Write a mapping as an ONNX file, which needs no torch to run."""
+    from casmap.model.export import export_onnx
+    from casmap.model.files import load_mapping
+
+    path = out or mapping.with_suffix(".onnx")
+    export_onnx(*load_mapping(mapping), path, half)
+    console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
 
 
 @app.command()
@@ -259,3 +278,22 @@ def study_twins(
     from casmap.studies.twins import run_twins
 
     run_twins(out, seed, console)
+
+
+@study.command("table1")
+def study_table1(
+    data: Data,
+    mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
+    classifier: Annotated[
+        str, typer.Option(help="what CAM and Grad-CAM explain: a classifier casmap wrote, or a backbone's name")
+    ] = "lite0",
+    boxes: Boxes = None,
+    masks: Masks = None,
+    split: Split = None,
+    size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
+    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
+) -> None:
+    """Put mappings beside CAM and Grad-CAM of one classifier: LE, OM, F1, PxAP, with paired differences."""
+    from casmap.studies.table1 import run_table1
+
+    run_table1(data, mapping, classifier, boxes, masks, split, size, json, console)

@@ -9,12 +9,16 @@ from casmap.data.photos import Annotation
 from casmap.data.resizing import resize, resize_annotation
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import (
+    ALPHAS,
     BATCH,
+    Mapped,
     annotated,
     center_system,
     evaluate,
     localization_errors,
     map_photos,
+    map_with_classes,
+    own_alpha_errors,
     whole_system,
 )
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
@@ -23,6 +27,7 @@ from casmap.evaluation.localization import (
     center_mask,
     continuous_f1,
     localization_error,
+    mask_iou,
     official_metric,
     predicted_box,
 )
@@ -219,6 +224,7 @@ def test_every_number_is_that_of_its_measure(policy):
         "OM": official_metric(errors, classes == photos.labels),
         "LE at area": localization_error([predicted_box(mask, alpha) for mask in masks], boxes),
         "F1": [continuous_f1(mask, box) for mask, box in zip(masks, boxes, strict=True)],
+        "mask IoU": [mask_iou(b, t.mask) for b, t in zip(binary_mask(masks), truths, strict=True)],
         "area": mean_mask(masks),
         "total variation": total_variation(masks),
         "mask entropy": mask_entropy(masks),
@@ -350,3 +356,185 @@ def test_a_mask_of_another_size_than_its_photo_is_a_users_mistake(tmp_path, mask
     photos = written(tmp_path, 32, 48, (2, 2, 10, 12), mask_shape)
     with pytest.raises(UserError):
         measured(perfect, photos, SIZE)
+
+
+# ---------------------------------------------------------------------------------------------- told the class
+
+
+@pytest.mark.parametrize("policy", ["crop", "squash"])
+def test_each_picture_comes_with_its_own_class(policy):
+    """The background says which photo it is and of which class; photos that nobody annotated never come."""
+    photos = Rectangles(photos=2 * BATCH + 5, unknown={0, 2, BATCH - 1, BATCH, BATCH + 7})
+    rng = np.random.default_rng(5)
+    photos.labels = rng.integers(3, size=len(photos))  # no pattern that a shift would leave as it is
+    numbers, sizes = [], []
+
+    def told(pictures, labels):
+        assert len(pictures) == len(labels)
+        assert labels.dtype == photos.labels.dtype
+        np.testing.assert_array_equal(labels, pictures[:, 0, 0, 2] // 10)
+        numbers.extend(pictures[:, 0, 0, 0].tolist())
+        sizes.append(len(labels))
+        return guessing(pictures)[0], np.where(pictures[:, 0, 0, 0] % 4 == 1, (labels + 1) % 3, labels)
+
+    mapped = map_with_classes(told, photos, SIZE, policy)
+    kept = [i for i in range(len(photos)) if i not in photos.unknown]
+    assert numbers == kept
+    assert sizes == [BATCH, BATCH]
+    assert mapped.names == [photos.names[i] for i in kept]
+    assert mapped.right.tolist() == [i % 4 != 1 for i in kept]
+    pictures = np.stack([resize(photos.image(i), SIZE, policy) for i in kept])
+    np.testing.assert_array_equal(mapped.masks, guessing(pictures)[0])
+
+
+def test_a_system_that_needs_the_class_uses_it():
+    """It marks the object where it is told an ant, all else where not; of twelve photos four are of ants."""
+
+    def told(pictures, labels):
+        masks, _ = perfect(pictures)
+        return np.where((labels == 0)[:, None, None], masks, 1 - masks), None
+
+    mapped = map_with_classes(told, Rectangles(), SIZE, "crop")
+    assert localization_errors(mapped).tolist() == [0, 1, 1] * 4
+    assert np.isnan(mapped.right).all()
+
+
+def test_a_system_that_is_not_told_gives_the_same_through_both():
+    photos = Rectangles(photos=BATCH + 3, unknown={4})
+    one = map_photos(guessing, photos, SIZE, "crop")
+    other = map_with_classes(lambda pictures, labels: guessing(pictures), photos, SIZE, "crop")
+    assert one.names == other.names
+    np.testing.assert_array_equal(one.masks, other.masks)
+    np.testing.assert_array_equal(one.right, other.right)
+
+
+# ---------------------------------------------------------------------------------------------- own alpha
+
+
+CORE, HALO = [3.0, 3, 7, 7], [1.0, 1, 9, 9]
+
+
+def named(tunes, count):
+    """Names of one of the two halves."""
+    return [name for name in (f"{i}.png" for i in range(100)) if is_tuning(name, 0.5) == tunes][:count]
+
+
+def haloed(photos):
+    """A bright core in a faint halo, mean 0.28: the box is the halo's up to alpha 0.8, the core's from 0.9 to 3.
+
+    photos: (name, true box) of each.
+    """
+    mask = np.zeros((10, 10), np.float32)
+    mask[1:9, 1:9] = 0.25
+    mask[3:7, 3:7] = 1.0
+    names, boxes = zip(*photos, strict=True)
+    truths = [Annotation(np.array([box])) for box in boxes]
+    return Mapped(list(names), np.stack([mask] * len(names)), np.full(len(names), np.nan), truths)
+
+
+def test_the_halo_and_the_core_are_what_they_are_said_to_be():
+    mapped = haloed([("a", CORE), ("b", HALO)])
+    for alpha in ALPHAS:
+        assert localization_errors(mapped, alpha).tolist() == ([1, 0] if alpha < 0.85 else [0, 1])
+
+
+def test_alphas_go_from_a_tenth_to_three():
+    assert len(ALPHAS) == 30
+    np.testing.assert_allclose(ALPHAS, np.linspace(0.1, 3.0, 30))
+
+
+def test_alpha_is_chosen_on_the_other_half():
+    """Each half's own best alpha is the other's worst, so all is wrong; chosen on themselves all would be right."""
+    ours, others = named(True, 3), named(False, 4)
+    photos = [(name, HALO) for name in ours] + [(name, CORE) for name in others]
+    errors, alphas = own_alpha_errors(haloed(photos))
+    assert errors.tolist() == [1] * 7
+    assert alphas == (0.9, 0.1)
+    turned = [(name, CORE if box == HALO else HALO) for name, box in photos]
+    errors, alphas = own_alpha_errors(haloed(turned))
+    assert errors.tolist() == [1] * 7
+    assert alphas == (0.1, 0.9)
+
+
+def test_errors_stay_with_their_photos_at_the_alpha_of_most_of_the_other_half():
+    """Photos of both halves by turns: in one most are cores, in the other most are halos."""
+    ours, others = named(True, 3), named(False, 3)
+    photos = [
+        (ours[0], HALO), (others[0], CORE), (ours[1], CORE), (others[1], HALO), (ours[2], HALO), (others[2], CORE),
+    ]  # fmt: skip
+    errors, alphas = own_alpha_errors(haloed(photos))
+    assert alphas == (0.9, 0.1)
+    assert errors.tolist() == [1, 1, 0, 0, 1, 1]
+
+
+def test_where_both_halves_want_the_same_alpha_both_have_it():
+    photos = [(name, CORE) for name in named(True, 4) + named(False, 2)]
+    errors, alphas = own_alpha_errors(haloed(photos))
+    assert alphas == (0.9, 0.9)
+    assert errors.tolist() == [0] * 6
+
+
+def test_where_alpha_changes_nothing_errors_are_the_plain_ones():
+    """Masks of 0 and 1 with an area below a third have the same box at every alpha."""
+
+    def shifted(pictures):
+        masks, classes = perfect(pictures)
+        steps = pictures[:, 0, 0, 0] % 6
+        return np.stack([np.roll(mask, step, axis=1) for mask, step in zip(masks, steps, strict=True)]), classes
+
+    mapped = map_photos(shifted, Rectangles(photos=20), SIZE, "crop")
+    errors, alphas = own_alpha_errors(mapped)
+    assert alphas == (0.1, 0.1)
+    for alpha in (0.1, 1.0, 3.0):
+        np.testing.assert_array_equal(errors, localization_errors(mapped, alpha))
+    assert 0 < errors.mean() < 1  # or the comparison would say little
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("tunes", [True, False])
+def test_where_all_photos_are_in_one_half_nothing_is_averaged_over_none(tunes):
+    mapped = haloed([(name, CORE) for name in named(tunes, 2)])
+    errors, alphas = own_alpha_errors(mapped)
+    assert alphas == (1.0, 1.0)
+    assert errors.tolist() == localization_errors(mapped).tolist()
+
+
+# ---------------------------------------------------------------------------------------------- mask IoU
+
+
+def test_mask_iou_is_that_of_the_binary_mask_with_the_object():
+    """The object has 54 of 256 pixels; a system that marks it faintly in one corner too adds that corner."""
+
+    def cornered(pictures):
+        masks, classes = perfect(pictures)
+        masks[:, :3, :2] = 0.9  # far from the object
+        masks[:, -1, -1] = 0.01  # below the mean
+        return masks, classes
+
+    expected = {perfect: 1, inverted: 0, whole_system: 54 / 256, cornered: 54 / 60}
+    for system, known in expected.items():
+        row = measured(system, Rectangles())
+        np.testing.assert_allclose(row.values["mask IoU"], np.full(12, known))
+        assert value(row, "mask IoU") == pytest.approx(known)
+
+
+def test_mask_iou_is_at_alpha_1_whatever_the_area():
+    photos = Rectangles(photos=10)
+    rows = [measured(guessing, photos, area=area) for area in (None, 0.2, 0.5)]
+    for row in rows[1:]:
+        np.testing.assert_array_equal(row.values["mask IoU"], rows[0].values["mask IoU"])
+    assert 0 < value(rows[0], "mask IoU") < 1
+
+
+def test_without_a_mask_of_every_photo_there_is_no_mask_iou():
+    class Some(Rectangles):
+        def annotation(self, index):
+            found = super().annotation(index)
+            return Annotation(found.boxes) if index == 5 else found
+
+    for photos in (Rectangles(masks=False), Some(parts=False)):
+        row = measured(perfect, photos)
+        assert "mask IoU" not in row.numbers
+        assert "mask IoU" not in row.values
+        assert value(row, "LE") == 0
+    assert "mask IoU" in measured(perfect, Rectangles()).numbers

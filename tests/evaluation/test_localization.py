@@ -14,6 +14,7 @@ from casmap.evaluation.localization import (
     iou,
     is_localized,
     localization_error,
+    mask_iou,
     official_metric,
     predicted_box,
 )
@@ -29,6 +30,8 @@ def _boxes(draw: st.DrawFn) -> tuple[float, float, float, float]:
     return x0, y0, x0 + draw(st.integers(1, 48)) / 4, y0 + draw(st.integers(1, 48)) / 4
 
 
+BINARY = arrays(np.bool_, (6, 7))
+TRUTHS = arrays(np.uint8, (6, 7), elements=st.sampled_from([0, 128, 255]))
 BOX_LISTS = st.lists(_boxes(), min_size=1, max_size=3).map(lambda boxes: np.array(boxes))
 
 
@@ -218,3 +221,49 @@ def test_center_mask_is_the_center_box(height: int, width: int) -> None:
     mask = center_mask(height, width)
     assert mask.mean() == pytest.approx(0.5)
     assert predicted_box(mask) == tuple(round(edge) for edge in center_box(height, width))
+
+
+def test_mask_iou_by_hand() -> None:
+    binary = np.array([[1, 1, 1, 0], [0, 1, 0, 0]], bool)
+    truth = np.array([[255, 0, 128, 255], [255, 255, 128, 0]], np.uint8)
+    # Both: (0, 0) and (1, 1). Either: these, (0, 1) marked in vain, (0, 3) and (1, 0) missed. The 128s: neither.
+    assert mask_iou(binary, truth) == 2 / 5
+    assert mask_iou(np.ones((2, 4), bool), truth) == 4 / 6
+    assert mask_iou(np.zeros((2, 4), bool), truth) == 0
+
+
+def test_mask_iou_of_nothing_is_0() -> None:
+    assert mask_iou(np.zeros((2, 2), bool), np.zeros((2, 2), np.uint8)) == 0
+    assert mask_iou(np.ones((2, 2), bool), np.full((2, 2), 128, np.uint8)) == 0
+
+
+def slow_mask_iou(binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]) -> float:
+    """Sets of pixels."""
+    counted = {(i, j) for i, row in enumerate(truth.tolist()) for j, value in enumerate(row) if value != 128}
+    marked = {place for place in counted if binary[place]}
+    thing = {place for place in counted if truth[place] == 255}
+    return len(marked & thing) / len(marked | thing) if marked | thing else 0.0
+
+
+@given(BINARY, TRUTHS)
+def test_mask_iou_agrees_with_sets_and_is_between_0_and_1(
+    binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]
+) -> None:
+    value = mask_iou(binary, truth)
+    assert value == slow_mask_iou(binary, truth)
+    assert 0 <= value <= 1
+
+
+@given(BINARY, BINARY)
+def test_mask_iou_is_1_for_equal_masks_only(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> None:
+    assume(b.any())
+    truth = b.astype(np.uint8) * 255
+    assert mask_iou(b, truth) == 1
+    assert (mask_iou(a, truth) == 1) == bool((a == b).all())
+
+
+@given(BINARY, BINARY, TRUTHS)
+def test_what_is_marked_where_nothing_counts_never_matters(
+    binary: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]
+) -> None:
+    assert mask_iou(np.where(truth == 128, other, binary), truth) == mask_iou(binary, truth)

@@ -16,6 +16,7 @@ from casmap.evaluation.localization import (
     center_mask,
     continuous_f1,
     localization_error,
+    mask_iou,
     official_metric,
     predicted_box,
 )
@@ -25,6 +26,7 @@ from casmap.saliency_map import binary_mask
 
 Floats = npt.NDArray[np.floating]
 BATCH = 32
+ALPHAS = tuple(round(0.1 * step, 1) for step in range(1, 31))
 TOLERANCE = 0.03  # masks whose mean areas differ by more are not compared by what they recall
 
 
@@ -33,6 +35,16 @@ class System(Protocol):
 
     def __call__(self, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
         """Pictures (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None where it tells no class."""
+        ...
+
+
+class ToldSystem(Protocol):
+    """Anything that marks pixels once it is told the class."""
+
+    def __call__(
+        self, pictures: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64]
+    ) -> tuple[Floats, npt.NDArray[np.int64] | None]:
+        """Pictures (N, S, S, 3), classes (N,) -> masks (N, S, S) and the class indices that it sees (N,), or None."""
         ...
 
 
@@ -86,12 +98,19 @@ def map_photos(
     system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
 ) -> Mapped:
     """Run a system over all annotated photos, resized to (size, size) by one of the supplement's two policies."""
+    return map_with_classes(lambda pictures, _: system(pictures), photos, size, policy, progress)
+
+
+def map_with_classes(
+    told: ToldSystem, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
+) -> Mapped:
+    """Run a system that is told each photo's class, as `map_photos` runs one that is not."""
     indices = annotated(photos)
     all_masks, right, truths = [], [], []
     for at in range(0, len(indices), BATCH):
         batch = indices[at : at + BATCH]
         images = [photos.image(index) for index in batch]
-        masks, classes = system(np.stack([resize(image, size, policy) for image in images]))
+        masks, classes = told(np.stack([resize(image, size, policy) for image in images]), photos.labels[batch])
         all_masks.append(masks)
         right.append(np.full(len(batch), np.nan) if classes is None else classes == photos.labels[batch])
         for index, image in zip(batch, images, strict=True):
@@ -104,6 +123,20 @@ def localization_errors(mapped: Mapped, alpha: float = 1.0) -> npt.NDArray[np.fl
     """LE of each photo: 1 where the box of the binary connected mask misses, 0 where it hits."""
     boxes = [predicted_box(mask, alpha) for mask in mapped.masks]
     return localization_error(boxes, [truth.boxes for truth in mapped.truths])
+
+
+def own_alpha_errors(mapped: Mapped) -> tuple[npt.NDArray[np.float64], tuple[float, float]]:
+    """LE of each photo at the system's own best alpha, chosen on the other half of the photos; and the two alphas.
+
+    Which half a photo belongs to follows from its name. The alpha that leaves fewest errors on one half, the smallest
+    of equals, is used on the other. Where all photos are in one half there is nothing to choose on: alpha is 1.
+    """
+    half = np.array([is_tuning(name, 0.5) for name in mapped.names])
+    if half.all() or not half.any():
+        return localization_errors(mapped), (1.0, 1.0)
+    errors = np.array([localization_errors(mapped, alpha) for alpha in ALPHAS])  # (alphas, photos)
+    best = [int(errors[:, ~part].mean(axis=1).argmin()) for part in (half, ~half)]
+    return np.where(half, errors[best[0]], errors[best[1]]), (ALPHAS[best[0]], ALPHAS[best[1]])
 
 
 def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
@@ -141,6 +174,9 @@ def _values(mapped: Mapped, area: float | None) -> Iterator[tuple[str, Floats]]:
     if area is not None and comparable:
         yield "LE at area", localization_errors(mapped, alpha)
     yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
+    if all(truth.mask is not None for truth in truths):
+        pairs = zip(binary_mask(masks), (truth.mask for truth in truths), strict=True)
+        yield "mask IoU", np.array([mask_iou(mask, truth) for mask, truth in pairs if truth is not None])
     yield "area", mean_mask(masks)
     yield "total variation", total_variation(masks)
     yield "mask entropy", mask_entropy(masks)

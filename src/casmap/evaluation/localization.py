@@ -86,6 +86,17 @@ def continuous_f1(mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64]
     return float(np.divide(2 * inside, whole, out=np.zeros_like(inside), where=whole > 0).max())
 
 
+def mask_iou(binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]) -> float:
+    """IOU of a binary mask (H, W) with the object (255) of a true mask (H, W), pixels of 128 not counted.
+
+    >>> mask_iou(np.array([[True, True, True]]), np.array([[255, 0, 128]], dtype=np.uint8))
+    0.5
+    """
+    counted, thing = truth != 128, truth == 255
+    either = (counted & (binary | thing)).sum()
+    return float((binary & thing).sum() / either) if either else 0.0
+
+
 def center_box(height: int, width: int) -> Box:
     """The box in the middle of the picture that covers half of its area: both sides times √½. It knows no photo.
 

@@ -35,6 +35,7 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "F1": ("F1 ↑", 100),
     "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100),
     "PxAP": ("PxAP ↑", 100),
+    "mask IoU": ("mask IoU ↑", 100),
     "evidence recall": ("evidence recall ↑", 100),
     "evidence precision": ("evidence precision ↑", 100),
     "binary area": ("binary mask area", 1),
