@@ -278,7 +278,7 @@ def test_an_old_classifier_scores_in_eval_mode_and_the_live_one_in_train_mode() 
     assert modes == {(True, True), (False, False)}
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_the_score_rises_on_a_batch_when_the_classifier_is_fixed(which) -> None:
     players = _players(thinning="F", score=which, mapping_lr=3e-4, lambda_r=0.5)  # small steps: none too far
     images, _ = _batch()

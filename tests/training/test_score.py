@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
-from casmap.training.score import classification_loss, entropy, kept_loss, mask_in, mask_out, score
+from casmap.training.score import classification_loss, doubt, entropy, kept_loss, mask_in, mask_out, score
 
 # Logits as logarithms of shares, so that softmax gives the shares back.
 HALF_QUARTERS = [log(0.5), log(0.25), log(0.25)]  # H = 1/2 ln 2 + 2 * 1/4 ln 4 = 1.5 ln 2; argmax 0
@@ -94,7 +94,21 @@ def test_the_classification_score_by_hand() -> None:
     assert float(value) == pytest.approx((LN2 + (log(10) - 2 * 0.25)) / 4)
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+def test_the_score_of_doubt_by_hand() -> None:
+    value = score(MASKED, CLEAN, LABELS, _masks(*AREAS), 2.0, "doubt")  # ln(1 - 0.5) and ln(1 - 0.1), confused
+    assert float(value) == pytest.approx((-LN2 + (log(0.9) - 2 * 0.25)) / 4)
+
+
+def test_doubt_is_finite_however_sure_the_answer_and_has_nothing_to_gain_without_the_label() -> None:
+    logits = torch.tensor([[200.0, 0.0, 0.0], [-200.0, 0.0, 1.0]], requires_grad=True)
+    found = doubt(logits, torch.tensor([0, 0]))
+    found.sum().backward()
+    assert found.tolist() == pytest.approx([LN2 - 200, 0.0])  # ln(2 e^-200 / 1)
+    assert logits.grad[1].abs().max() < 1e-6  # while H would go on pulling at the other two
+    assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_images_that_f_gets_wrong_clean_contribute_nothing(which) -> None:
     wrong = CLEAN[[2, 3, 2, 3]]
     masked, masks = MASKED.clone().requires_grad_(), _masks(*AREAS).requires_grad_()
@@ -105,14 +119,14 @@ def test_images_that_f_gets_wrong_clean_contribute_nothing(which) -> None:
     assert not masks.grad.any()
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_images_that_are_not_confused_pay_nothing_for_their_masks(which) -> None:
     masked, clean, labels = MASKED[:1], CLEAN[:1], LABELS[:1]  # masked or not, class 0
     cheap, dear = (float(score(masked, clean, labels, _masks(0.9), price, which)) for price in (0.0, 100.0))
-    assert cheap == dear == pytest.approx(1.5 * LN2 if which == "entropy" else LN2)
+    assert cheap == dear == pytest.approx({"entropy": 1.5 * LN2, "loss": LN2, "doubt": -LN2}[which])
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_what_counts_as_right_is_said_by_f_not_by_f_prime(which) -> None:
     right, wrong = torch.tensor([SURE[0]]), torch.tensor([SURE[1]])
     masked, masks = torch.tensor([TENTHS]), _masks(0.3)
@@ -127,7 +141,7 @@ def test_a_mask_costs_its_mean_whatever_its_size() -> None:
         assert float(value) == pytest.approx(0 - 5 * 0.3, abs=1e-5)  # H of a sure answer is 0
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_the_regulariser_pulls_confused_masks_down_evenly_and_no_others(which) -> None:
     masks = _masks(*AREAS).requires_grad_()
     score(MASKED, CLEAN, LABELS, masks, 2.0, which).backward()
@@ -136,7 +150,7 @@ def test_the_regulariser_pulls_confused_masks_down_evenly_and_no_others(which) -
     torch.testing.assert_close(masks.grad, wanted)
 
 
-@pytest.mark.parametrize("which", ["entropy", "loss"])
+@pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_evidence_pulls_the_mask_up_where_it_is_and_only_there(which) -> None:
     images = torch.zeros(1, 3, 1, 4)
     images[..., 0] = 1.0  # the evidence for class 0: one bright pixel
@@ -163,7 +177,7 @@ def test_the_score_of_a_batch_is_the_mean_of_its_images(rows, data) -> None:
     masked = torch.tensor([row[2:4] for row in rows])
     labels = torch.tensor([row[4] for row in rows])
     masks = _masks(*[data.draw(st.floats(0, 0.6)) for _ in rows])
-    for which in ("entropy", "loss"):
+    for which in ("entropy", "loss", "doubt"):
         alone = [float(score(masked[[i]], clean[[i]], labels[[i]], masks[[i]], 1.5, which)) for i in range(len(rows))]
         together = float(score(masked, clean, labels, masks, 1.5, which))
         assert together == pytest.approx(sum(alone) / len(rows), abs=1e-5)

@@ -6,6 +6,7 @@ from typing import Any
 # lambda_R of the authors' release for 1,000 classes, by score and thinning; a starting point elsewhere.
 PAPER_LAMBDA_R: dict[str, dict[str, float]] = {
     "entropy": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},
+    "doubt": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},  # not the paper's: a start for --area
     "loss": {"F": 9.0, "L": 18.0, "FL": 11.0, "L100": 17.0, "L1000": 17.0},
 }
 

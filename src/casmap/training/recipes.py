@@ -36,7 +36,7 @@ class Recipe:
     thinning: str = _option("L100", "F (Baseline), L, FL, L100, L1000: which classifiers of the past stay")
     period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)")
     sample_limit: int = _option(30, "how many classifiers the sample set may hold")
-    score: Literal["entropy", "loss"] = _option("entropy", "what the mapping maximises")
+    score: Literal["entropy", "loss", "doubt"] = _option("entropy", "what the mapping maximises")
     loss: Literal["mixed", "masked"] = _option(
         "mixed", "what the classifier minimises: clean and masked, or masked only"
     )
@@ -118,7 +118,7 @@ class Recipe:
         return max(1, int(photos * share) // self.batch)
 
 
-_CHOICES = {"score": ("entropy", "loss"), "loss": ("mixed", "masked")}
+_CHOICES = {"score": ("entropy", "loss", "doubt"), "loss": ("mixed", "masked")}
 _RANGES: dict[str, tuple[float, float]] = {
     "size": (32, 2048),
     "period": (1, 10**9),

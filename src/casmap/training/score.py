@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
-ScoreName = Literal["entropy", "loss"]
+ScoreName = Literal["entropy", "loss", "doubt"]
 LossName = Literal["mixed", "masked"]
 
 
@@ -30,6 +30,19 @@ def entropy(logits: Tensor) -> Tensor:
     return -(log_p.exp() * log_p).sum(dim=1)
 
 
+def doubt(logits: Tensor, labels: Tensor) -> Tensor:
+    """log(1 - p_y): how likely f' is to say anything but the label; logits (N, C), labels (N,) -> (N,), 0 at most.
+
+    Unlike H it has nothing to gain once the label is gone: evidence of other classes may stay.
+
+    >>> import torch
+    >>> doubt(torch.zeros(1, 4), torch.tensor([0]))  # ln 3/4
+    tensor([-0.2877])
+    """
+    others = logits.scatter(1, labels[:, None], float("-inf"))
+    return others.logsumexp(dim=1) - logits.logsumexp(dim=1)
+
+
 def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
     """L(m, f): cross-entropy of the masked images, or its mean with that of the clean ones (mixed); one number.
 
@@ -48,7 +61,8 @@ def score(
     """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
 
     Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
-    f' says something else once the image is masked. With which="loss", H gives way to the cross-entropy.
+    f' says something else once the image is masked. With which="loss", H gives way to the cross-entropy, as in the
+    paper; with "doubt" to log(1 - p_y), which is ours.
 
     masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
 
@@ -60,9 +74,14 @@ def score(
     """
     right = clean.argmax(dim=1) == labels
     confused = right & (masked.argmax(dim=1) != labels)
-    evidence = entropy(masked) if which == "entropy" else cross_entropy(masked, labels, reduction="none")
+    if which == "entropy":
+        gain = entropy(masked)
+    elif which == "loss":
+        gain = cross_entropy(masked, labels, reduction="none")
+    else:
+        gain = doubt(masked, labels)
     size = masks.mean(dim=(1, 2, 3))
-    return (right * evidence - lambda_r * confused * size).mean()
+    return (right * gain - lambda_r * confused * size).mean()
 
 
 def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
