@@ -176,9 +176,9 @@ def test_the_mappings_gradient_is_clipped() -> None:
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_the_mapping_step_changes_no_weight_of_the_classifier_and_gives_it_no_gradient(separate) -> None:
-    players = _players(separate_encoder=separate)
+@pytest.mark.parametrize("encoder", ["shared", "separate", "first"])
+def test_the_mapping_step_changes_no_weight_of_the_classifier_and_gives_it_no_gradient(encoder) -> None:
+    players = _players(encoder=encoder)
     images, _ = _batch()
     glance = look(players, images)
     before, mapping_before = _copy(players.classifier), _copy(players.mapping)
@@ -200,9 +200,9 @@ def test_after_a_step_of_its_own_the_classifiers_gradient_is_left_alone_too() ->
         assert torch.equal(parameter.grad, gradient)
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_the_classifier_step_changes_nothing_of_the_mapping_and_gives_it_no_gradient(separate) -> None:
-    players = _players(separate_encoder=separate)
+@pytest.mark.parametrize("encoder", ["shared", "separate", "first"])
+def test_the_classifier_step_changes_nothing_of_the_mapping_and_gives_it_no_gradient(encoder) -> None:
+    players = _players(encoder=encoder)
     images, labels = _batch()
     glance = look(players, images)
     before, classifier_before = _copy(players.mapping), _copy(players.classifier)
@@ -237,7 +237,7 @@ def _moved(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> set[str]
 
 
 def test_a_separate_encoder_begins_as_f0_and_is_trained_by_the_score_alone() -> None:
-    players = _players(separate_encoder=True)
+    players = _players(encoder="separate")
     encoder = players.mapping.encoder
     before = _copy(encoder)
     assert not _changed(players.classifier, before)
@@ -248,6 +248,19 @@ def test_a_separate_encoder_begins_as_f0_and_is_trained_by_the_score_alone() -> 
     step_mapping(players, glance, players.samples.draw(), images, glance.clean.argmax(1))
     head = {name for name in _weights(encoder) if name.startswith("network.fc")}
     assert _moved(encoder, before) == _weights(encoder) - head
+
+
+def test_the_first_encoder_stays_f0_while_classifier_and_decoder_move() -> None:
+    players = _players(encoder="first")
+    encoder, images = players.mapping.encoder, _batch()[0]
+    before, decoder_before = _copy(encoder), _copy(players.mapping.decoder)
+    assert not _changed(players.classifier, before)
+    wanted = players.mapping.decoder(encoder.eval().look(images)[1], images.shape[-2:])
+    torch.testing.assert_close(look(players, images).masks, wanted)
+    list(casm(players, [_batch(seed) for seed in range(2)]))
+    assert not _changed(encoder, before)  # weights and batch norms
+    assert _changed(players.classifier, before) >= _weights(players.classifier)
+    assert _moved(players.mapping.decoder, decoder_before)
 
 
 def test_with_a_shared_encoder_the_mapping_holds_the_decoder_alone() -> None:

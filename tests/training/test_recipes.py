@@ -17,7 +17,7 @@ from casmap.training.recipes import PAPER, QUICK, RECIPES, Recipe, read_recipe
         # paper.tex, "Classifier f and mapping m", "Training procedure", "Thinning", "Baseline and CASM"
         ("backbone", "resnet50.tv_in1k"),
         ("pretrained", True),  # "the pretrained ResNet-50 from torchvision model zoo"
-        ("separate_encoder", False),  # "we experimentally find that sharing is beneficial"
+        ("encoder", "shared"),  # "we experimentally find that sharing is beneficial"
         ("size", 224),
         ("thinning", "L100"),
         ("sample_limit", 30),

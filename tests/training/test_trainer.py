@@ -298,7 +298,7 @@ def test_lambda_is_a_number_or_found_for_an_area() -> None:
 
 def test_a_mapping_with_an_encoder_of_its_own_ends_in_a_file_that_predicts_no_class(tmp_path) -> None:
     folder = tmp_path / "run"
-    fast = ["--separate-encoder", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
+    fast = ["--encoder", "separate", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
     assert _casmap(*TRAIN, *fast, "--out", folder) == 0
     network, _ = load_mapping(folder / "mapping.safetensors")
     assert not network.predicts

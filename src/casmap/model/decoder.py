@@ -46,19 +46,30 @@ class Decoder(nn.Module):
 class Mapping(nn.Module):
     """m(x): a decoder on the classifier's own stages (shared encoder), or on those of an encoder of its own.
 
-    The shared encoder is not trained by the score: its stages come in detached. A separate one is.
+    The shared encoder is not trained by the score: its stages come in detached. One of its own is, unless it is fixed.
     """
 
-    def __init__(self, stage_channels: Sequence[int], encoder: Classifier | None = None) -> None:
+    def __init__(self, stage_channels: Sequence[int], encoder: Classifier | None = None, fixed: bool = False) -> None:
         super().__init__()
         self.decoder = Decoder(stage_channels)
         self.encoder = encoder
+        self.fixed = fixed
+        if encoder is not None and fixed:
+            encoder.eval().requires_grad_(False)
+
+    def train(self, mode: bool = True) -> "Mapping":
+        """Set the mode of all that is trained: the batch norms of a fixed encoder stay as they are."""
+        super().train(mode)
+        if self.encoder is not None and self.fixed:
+            self.encoder.eval()
+        return self
 
     def forward(self, images: Tensor, stages: Sequence[Tensor]) -> Tensor:
         """Masks (N, 1, H, W) of images (N, 3, H, W); `stages` are the classifier's for the same images."""
         if self.encoder is None:
             stages = [stage.detach() for stage in stages]
         else:
-            _, stages = self.encoder.look(images)
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fixed):
+                _, stages = self.encoder.look(images)
         mask: Tensor = self.decoder(stages, images.shape[-2:])
         return mask

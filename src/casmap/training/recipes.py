@@ -29,7 +29,9 @@ class Recipe:
     backbone: str = _option("resnet50.tv_in1k", "any timm classifier by name; .tv_in1k names torchvision's weights")
     pretrained: bool = _option(True, "start from timm's pretrained weights (needs a network the first time)")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
-    separate_encoder: bool = _option(False, "give the mapping an encoder of its own (Table 2, rows i-k)")
+    encoder: Literal["shared", "separate", "first"] = _option(
+        "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was"
+    )
     size: int = _option(224, "side of the training pictures, in pixels")
 
     # Algorithm 1
@@ -118,7 +120,11 @@ class Recipe:
         return max(1, int(photos * share) // self.batch)
 
 
-_CHOICES = {"score": ("entropy", "loss", "doubt"), "loss": ("mixed", "masked")}
+_CHOICES = {
+    "encoder": ("shared", "separate", "first"),
+    "score": ("entropy", "loss", "doubt"),
+    "loss": ("mixed", "masked"),
+}
 _RANGES: dict[str, tuple[float, float]] = {
     "size": (32, 2048),
     "period": (1, 10**9),

@@ -72,7 +72,8 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -
         )
     path = run.folder / "mapping.safetensors"
     encoder = players.mapping.encoder or players.classifier
-    network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), players.mapping.encoder is None)
+    predicts = recipe.encoder != "separate"  # which was never trained to tell classes
+    network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), predicts)
     last = log.rows[-max(1, len(log.rows) // 10) :]
     trained = Trained(
         path,
@@ -95,8 +96,8 @@ def set_up(first: Classifier, recipe: Recipe) -> Players:
     device = next(first.parameters()).device
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
-    encoder = copy.deepcopy(first) if recipe.separate_encoder else None
-    mapping = place(Mapping(first.stage_channels, encoder), device)
+    encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
+    mapping = place(Mapping(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
     classifier_optimizer = torch.optim.SGD(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
