@@ -93,7 +93,7 @@ def test_torchvisions_weights_from_a_local_file_recognise_real_photos(imagenet):
     weights = DATA.parent / "weights" / "torchvision_mobilenet_v2.safetensors"
     classifier = Classifier("torchvision/mobilenet_v2", 1000).eval()
     assert load_backbone(classifier, str(weights)) == []
-    assert _accuracy(classifier, imagenet, 200) >= 0.65
+    assert _accuracy(classifier, imagenet, 200) >= 0.55
 
 
 def _accuracy(classifier: Classifier, photos: PhotoFolder, count: int) -> float:
