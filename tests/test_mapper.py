@@ -233,3 +233,9 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
 def test_a_device_that_is_not_there_is_refused(mapping, device):
     with pytest.raises(UserError, match=device):
         SaliencyMapper.load(mapping, device)
+
+
+def test_where_no_mapping_comes_along_one_sentence_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("casmap.mapper.SHIPPED", tmp_path / "casmap.onnx")
+    with pytest.raises(UserError, match="No mapping comes with this version of casmap yet: name one"):
+        SaliencyMapper.load()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import PIL.Image
 
 from casmap.data.resizing import resize
+from casmap.errors import UserError
 from casmap.images import Image, open_image
 from casmap.saliency_map import Mask, SaliencyMap
 
@@ -43,7 +44,7 @@ class Network(Protocol):
 class SaliencyMapper:
     """A trained mapping, ready to use.
 
-    mapper = SaliencyMapper.load()       # the one that comes with casmap; or a file that casmap wrote
+    mapper = SaliencyMapper.load("mapping.safetensors")  # or .onnx; with no name, the one that comes with casmap
     mapper("cat.jpg").box()              # one photo: a SaliencyMap, its mask in the photo's own size
     for found in mapper.stream(paths):   # many, in batches
         found.save("maps")
@@ -59,6 +60,10 @@ class SaliencyMapper:
         if path is None or Path(path).suffix == ".onnx":
             from casmap.model.onnx_network import load_onnx
 
+            if path is None and not Path(SHIPPED).exists():
+                raise UserError(
+                    "No mapping comes with this version of casmap yet: name one, as casmap train writes it."
+                )
             onnx = load_onnx(path or SHIPPED, device)
             return cls(onnx, onnx.about["size"], onnx.about)
         from casmap.model.device import find_device  # torch is loaded only when a torch mapping is

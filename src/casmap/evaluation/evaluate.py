@@ -76,6 +76,11 @@ def whole_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
     return np.ones(pictures.shape[:3], np.float32), None
 
 
+def untold(system: System) -> ToldSystem:
+    """A system that needs no class, where one that is told it may stand."""
+    return lambda pictures, labels: system(pictures)
+
+
 def annotated(photos: PhotoSet) -> list[int]:
     """Which photos have something to be measured against."""
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
@@ -98,7 +103,7 @@ def map_photos(
     system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
 ) -> Mapped:
     """Run a system over all annotated photos, resized to (size, size) by one of the supplement's two policies."""
-    return map_with_classes(lambda pictures, _: system(pictures), photos, size, policy, progress)
+    return map_with_classes(untold(system), photos, size, policy, progress)
 
 
 def map_with_classes(

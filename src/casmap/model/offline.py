@@ -5,6 +5,7 @@ Install them with casmap[offline]: 18, 21 and 24 MB.
 
 import hashlib
 import importlib.util
+import io
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,9 +66,12 @@ def load_offline(backbone: str, network: nn.Module) -> None:
     path = _file(source)
     if path is None:
         raise UserError(missing_wheel(backbone))
-    if hashlib.sha256(path.read_bytes()).hexdigest() != source.sha256:
+    content = path.read_bytes()  # once: what was checked is what is read
+    if hashlib.sha256(content).hexdigest() != source.sha256:
         raise UserError(f"{path.name} in {source.package} is not the file that casmap knows: install it anew.")
-    network.load_state_dict(translate(torch.load(path, weights_only=True), network.state_dict()), strict=False)
+    network.load_state_dict(
+        translate(torch.load(io.BytesIO(content), weights_only=True), network.state_dict()), strict=False
+    )
 
 
 def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:

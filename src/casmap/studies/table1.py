@@ -1,7 +1,6 @@
 """Table 1 on your photos: mappings beside methods that explain one classifier, same photos, same protocol."""
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -19,12 +18,13 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import (
     Mapped,
     Number,
+    ToldSystem,
     annotated,
     center_system,
     evaluate,
-    map_photos,
     map_with_classes,
     own_alpha_errors,
+    untold,
     whole_system,
 )
 from casmap.evaluation.intervals import bootstrap_interval, paired_interval
@@ -36,7 +36,6 @@ from casmap.peers.cam import cam
 from casmap.peers.grad_cam import grad_cam
 from casmap.peers.peer import Explained, Peer
 from casmap.training.first import check_weights
-from casmap.training.recipes import Recipe
 
 PEERS: dict[str, Peer] = {"CAM": cam, "Grad-CAM": grad_cam}
 SHOWN = ("LE", "LE at own alpha", "OM", "F1", "PxAP", "mask IoU", "area")
@@ -68,21 +67,20 @@ def run_table1(
     console = console or Console(quiet=True)
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
     f = open_classifier(classifier, photos)
-    runs: dict[str, Callable[[Callable[[], None]], Mapped]] = {}
-    for name, path in zip(names_of(mappings), mappings, strict=True):
-        system = system_of(SaliencyMapper.load(path), photos)
-        runs[name] = lambda tick, system=system: map_photos(system, photos, size, "crop", tick)  # type: ignore[misc]
+    systems: list[tuple[str, ToldSystem]] = [
+        (name, untold(system_of(SaliencyMapper.load(path), photos)))
+        for name, path in zip(names_of(mappings), mappings, strict=True)
+    ]
     for name, peer in PEERS.items():
-        for asks, words in ((True, "true class"), (False, "predicted class")):
-            told = Explained(f, peer, asks)
-            runs[f"{name}, {words}"] = lambda tick, told=told: map_with_classes(told, photos, size, "crop", tick)  # type: ignore[misc]
-    runs["centre box"] = lambda tick: map_photos(center_system, photos, size, "crop", tick)
-    runs["whole picture"] = lambda tick: map_photos(whole_system, photos, size, "crop", tick)
+        systems.append((f"{name}, true class", Explained(f, peer, asks_class=True)))
+        systems.append((f"{name}, predicted class", Explained(f, peer, asks_class=False)))
+    systems += [("centre box", untold(center_system)), ("whole picture", untold(whole_system))]
     lines = []
     with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("table 1", total=len(runs) * len(annotated(photos)))
-        for name, run in runs.items():
-            lines.append(measure(name, run(lambda: bar.advance(task))))
+        task = bar.add_task("table 1", total=len(systems) * len(annotated(photos)))
+        for name, told in systems:
+            mapped = map_with_classes(told, photos, size, "crop", lambda: bar.advance(task))
+            lines.append(measure(name, mapped))
     print_lines(lines, len(mappings), console)
     if out:
         write_whole(out, to_json(lines, len(mappings)))
@@ -95,7 +93,7 @@ def open_classifier(name: str, photos: PhotoSet) -> Classifier:
         classifier, about = load_classifier(name)
         classes = list(about["classes"])
     else:
-        check_weights(Recipe(backbone=name))
+        check_weights(name)
         classifier = Classifier(name, 1000, pretrained=True)
         classes = list(ImageNetInfo("imagenet-1k").label_names())  # type: ignore[no-untyped-call]
     if classes != list(photos.classes):

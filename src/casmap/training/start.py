@@ -70,8 +70,8 @@ def begin(
         console.print(f"To change it: {_command(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
     run = Run(out, recipe, resume, console)
     if not run.resumed:
-        if classifier is None:
-            check_weights(recipe)
+        if classifier is None and recipe.pretrained and not recipe.weights:
+            check_weights(recipe.backbone)
         foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
     return train(photos, recipe, run, classifier)
 
