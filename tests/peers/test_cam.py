@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
+from casmap.model.activation import last_features
 from casmap.model.classifier import Classifier
-from casmap.peers.cam import cam, last_features
+from casmap.peers.cam import cam
 
 SIDE = 128  # 4 x 4 positions
 

@@ -123,7 +123,7 @@ class Many:
 
 
 def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
-    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.5, 0.2))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
     recipe, _ = choose(Many(), CPU)
     assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
     assert recipe.period == 80
@@ -131,8 +131,25 @@ def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
-    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.5, 0.2))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
     assert choose(Many(side=20), CPU)[0].size == 32
+
+
+@pytest.mark.parametrize(
+    ("said", "taught"),
+    [({}, True), ({"encoder": "separate"}, False), ({"backbone": "test_vit"}, False), ({"taught_steps": 0}, False)],
+)
+def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
+    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
+    assert bool(recipe.taught_steps) == taught
+    if taught:
+        assert (recipe.size, recipe.taught_size, recipe.teacher_size) == (160, 224, 416)
+        smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
+        assert (smaller.size, smaller.taught_size, smaller.teacher_size) == (128, 128, 237)
+    else:
+        assert recipe.size == (160 if "taught_steps" in said else 224)
 
 
 def test_scenes_get_the_quick_recipe() -> None:
@@ -146,7 +163,7 @@ class ImageNet(Many):
 
 
 def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (30.0, 10.0))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(30.0, 10.0, 0.1))
     console = _voice()
     seconds = foretell(ImageNet(), PAPER, console, trains_first=False)
     assert seconds == 30 * 70 * 2001
@@ -158,22 +175,33 @@ def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
 
 
 def test_minutes_are_foretold_without_one(monkeypatch) -> None:
-    monkeypatch.setattr(start, "seconds_per_step", lambda recipe, classes: (0.2, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.1))
     console = _voice()
     assert foretell(Many(), QUICK, console) == pytest.approx(0.2 * 450 + 0.1 * 600)
     assert "about 2.5 minutes" in _said(console)
     assert "days" not in _said(console)
 
 
+def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.05))
+    recipe = QUICK.replace(size=100, taught_steps=300, taught_size=200, teacher_size=300)
+    # 300 steps of four times the pixels; 300 batches of 32 among 20,000 photos, seen once at 1 + 9 times the pixels.
+    taught = 300 * 0.05 * 4 + 300 * 0.05 * (1 + 9)
+    assert foretell(Many(), recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + taught)
+    few = Many()
+    few.labels = few.labels[:320]  # of which each is seen once by the teacher, though taught thirty times
+    taught = 300 * 0.05 * 4 + 10 * 0.05 * (1 + 9)
+    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + taught)
+
+
 def test_a_step_takes_some_time() -> None:
-    step, first_step = start.seconds_per_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
-    assert step > 0
-    assert first_step > 0
+    timed = start.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
+    assert min(timed.algorithm, timed.first, timed.look) > 0
 
 
 def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
     with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot be trained on pictures of 40 pixels") as caught:
-        start.seconds_per_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
+        start.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
     assert "\n" not in str(caught.value)
 
 

@@ -28,6 +28,7 @@ SCENES = "scenes:classes=4,photos=32,size=32"
 OPTIONS = {
     "backbone": "test_resnet", "size": 32, "batch": 8, "epoch-share": 1, "first-steps": 6, "steps": 8, "area": 0.3,
     "thinning": "L100", "period": 2, "sample-limit": 4, "checkpoint-every": 2, "threads": 1, "device": "cpu",
+    "taught-steps": 6, "teacher-size": 64,
 }  # fmt: skip
 TRAIN = ["train", SCENES, "--no-pretrained", *(f"--{name}={value}" for name, value in OPTIONS.items())]
 
@@ -40,11 +41,15 @@ DEATHS = {
     "Algorithm 1, after a checkpoint": ("add log 5", "checkpoint.safetensors"),
     "in the middle of writing a checkpoint": ("write checkpoint 3", "checkpoint.safetensors"),
     "after the last step": ("settle", "checkpoint.safetensors"),
+    "in the middle of the teacher's masks": ("agreement", None),
+    "the second stage, before a checkpoint": ("add taught-log 1", None),
+    "the second stage, after a checkpoint": ("add taught-log 5", "taught-checkpoint.safetensors"),
 }
 KILLER = """
 import json, os, signal, sys
 import casmap.model.files as files
 import casmap.training.log as log
+import casmap.training.teacher as teacher
 import casmap.training.trainer as trainer
 from casmap.cli import main
 
@@ -72,8 +77,11 @@ def run(where, arguments):
         log.Log.add = killing_add
     elif what == "write":
         files.save_file = killing_save
-    else:
+    elif what == "settle":
         trainer.settle = lambda *_: die()
+    else:
+        agreement, asked = teacher.agreement, []
+        teacher.agreement = lambda *maps: die() if asked else asked.append(0) or agreement(*maps)
     sys.argv = ["casmap", *arguments]
     main()
 
@@ -141,11 +149,13 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_as_one_that_was_not(whole, ki
     assert _casmap(*TRAIN, "--out", folder, "--resume") == 0
     assert _same_tensors(folder / "mapping.safetensors", whole / "mapping.safetensors")
     assert _same_tensors(folder / "classifier.safetensors", whole / "classifier.safetensors")
-    for name in ("log.csv", "classifier-log.csv", "recipe.json"):
+    assert _same_tensors(folder / "casm.safetensors", whole / "casm.safetensors")
+    for name in ("log.csv", "classifier-log.csv", "taught-log.csv", "recipe.json"):
         assert (folder / name).read_text() == (whole / name).read_text(), name
     about, wanted = (load_mapping(path / "mapping.safetensors")[1] for path in (folder, whole))
     assert about == wanted
-    assert not list(folder.glob("[!.]*checkpoint*"))  # nothing of the way is left
+    assert not list(folder.glob("[!.]*checkpoint*"))
+    assert not (folder / "teacher.npy").exists()
 
 
 def test_it_goes_on_from_its_checkpoint_and_not_from_the_beginning(killed, tmp_path, monkeypatch) -> None:
@@ -213,6 +223,9 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
     assert about["size"] == 32
     assert about["classes"] == ["class-00", "class-01", "class-02", "class-03"]
     assert network.predicts
+    assert network.decoder.believes
+    assert not load_mapping(whole / "casm.safetensors")[0].decoder.believes
+    assert [row["step"] for row in read_log(whole / "taught-log.csv")] == list(range(1, 7))
     assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
     assert about["training"]["steps"] == 8
     assert about["training"]["origin"] in (whole / "run.log").read_text()
@@ -298,7 +311,7 @@ def test_lambda_is_a_number_or_found_for_an_area() -> None:
 
 def test_a_mapping_with_an_encoder_of_its_own_ends_in_a_file_that_predicts_no_class(tmp_path) -> None:
     folder = tmp_path / "run"
-    fast = ["--encoder", "separate", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
+    fast = ["--encoder", "separate", "--taught-steps", "0", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
     assert _casmap(*TRAIN, *fast, "--out", folder) == 0
     network, _ = load_mapping(folder / "mapping.safetensors")
     assert not network.predicts

@@ -40,8 +40,8 @@ class Batches:
         self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
         self.batch = min(batch, self.covered)
         self.threads = threads
-        self._mean = torch.tensor(mean).view(1, 3, 1, 1) * 255
-        self._std = torch.tensor(std).view(1, 3, 1, 1) * 255
+        self._mean = torch.tensor(mean).view(1, -1, 1, 1) * 255
+        self._std = torch.tensor(std).view(1, -1, 1, 1) * 255
 
     def indices(self, step: int) -> npt.NDArray[np.int64]:
         """Which photos are in the batch of this step."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from casmap.errors import UserError
 from casmap.model import offline, torchvision_network
+from casmap.model.belief import belief
 from casmap.model.offline import OFFLINE
 
 
@@ -45,7 +46,8 @@ class Classifier(nn.Module):
                 self.mean, self.std = offline.MEAN, offline.STD
                 if pretrained:
                     offline.load_offline(backbone, self.network)
-        self.stage_channels = self._measure_channels(side)
+        self.side = side  # of the pictures it was made for
+        self.stage_channels = self._measure_channels()
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits of `images`."""
@@ -56,14 +58,24 @@ class Classifier(nn.Module):
         if self.stage_indices is None:
             *stages, logits = self.network(images).values()
             return logits, stages
-        last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
-        return self.network.forward_head(last), stages
+        logits, stages, _ = self.look_inside(images)
+        return logits, stages
 
-    def _measure_channels(self, side: int) -> list[int]:
+    def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""
+        last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
+        return self.network.forward_head(last), stages, last
+
+    def look_believing(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """As `look`, with one stage more: where the classifier sees what it believes in."""
+        logits, stages, features = self.look_inside(images)
+        return logits, [*stages, belief(stages[-1], features, logits, self.network.get_classifier())]
+
+    def _measure_channels(self) -> list[int]:
         """Count the stages' channels on a blank picture: timm's own table differs for a few backbones."""
         training = self.training
         with torch.no_grad():
-            _, stages = self.eval().look(torch.zeros(1, 3, side, side))
+            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
         self.train(training)
         return [stage.shape[1] for stage in stages]
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from casmap.model import belief
 from casmap.model.classifier import Classifier
 
 FILTERS = 64  # of each 1x1 convolution, as in the paper's supplement
@@ -17,6 +18,8 @@ class Decoder(nn.Module):
     Each stage: 1x1 convolution with 64 filters, batch norm, ReLU, bilinear rescaling to a quarter of the picture. Then,
     on all of them concatenated: one 3x3 convolution, sigmoid, nearest upscaling to the picture's size.
 
+    believes: the last of the stages is the classifier's belief, as `look_believing` gives it; the paper has none.
+
     forward: stages, each (N, channels_i, h_i, w_i), and the size (H, W) -> mask (N, 1, H, W) in 0..1.
 
     >>> decoder = Decoder([8, 16])
@@ -24,8 +27,10 @@ class Decoder(nn.Module):
     torch.Size([2, 1, 60, 80])
     """
 
-    def __init__(self, stage_channels: Sequence[int]) -> None:
+    def __init__(self, stage_channels: Sequence[int], believes: bool = False) -> None:
         super().__init__()
+        self.believes = believes
+        stage_channels = [*stage_channels, *[belief.CHANNELS] * believes]
         self.lateral = nn.ModuleList(
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels

@@ -80,7 +80,8 @@ def load_mapping(path: str | Path) -> tuple[SaliencyNetwork, dict[str, Any]]:
     try:
         about = tree["about"]
         encoder = _build(about)
-        network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), about["classes"], about["predicts"])
+        decoder = Decoder(encoder.stage_channels, about.get("believes", False) is True)
+        network = SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
         network.load_state_dict(tree["network"])
         if not (isinstance(about["size"], int) and about["size"] >= 32):
             raise TypeError("it does not say for which size it is")

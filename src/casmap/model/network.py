@@ -25,7 +25,8 @@ class SaliencyNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Masks and logits of `images`, in one pass."""
-        logits, stages = self.encoder.look(images)
+        look = self.encoder.look_believing if self.decoder.believes else self.encoder.look
+        logits, stages = look(images)
         return self.decoder(stages, images.shape[-2:]), logits
 
     @property
@@ -51,6 +52,7 @@ class SaliencyNetwork(nn.Module):
             "backbone": self.encoder.backbone,
             "classes": self.classes,
             "predicts": self.predicts,
+            "believes": self.decoder.believes,
             "mean": self.encoder.mean,
             "std": self.encoder.std,
         }

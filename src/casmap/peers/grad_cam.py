@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
+from casmap.model.activation import last_features
 from casmap.model.classifier import Classifier
-from casmap.peers.cam import last_features
 
 
 def grad_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:

@@ -62,6 +62,14 @@ class Recipe:
     clip: float = _option(10.0, "largest norm of the mapping's gradient")
     freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
 
+    # The second stage; the paper has none
+    taught_steps: int = _option(0, "steps of teaching a decoder what its own masks and class activation maps agree on")
+    taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)")
+    taught_size: int | None = _option(
+        None, "side of the pictures of the second stage and of its mapping (default: size)"
+    )
+    teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels")
+
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
     first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs)")
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)")
@@ -89,6 +97,8 @@ class Recipe:
                 raise UserError(f"{name} must lie between {low:g} and {high:g}, not {value:g}.")
         if self.lambda_r is not None and self.area is not None:
             raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
+        if self.taught_steps and self.encoder == "separate":
+            raise UserError("A separate encoder cannot tell classes, as the second stage needs it: taught_steps = 0.")
 
     def replace(self, **changes: Any) -> "Recipe":
         """The same recipe but for `changes`, each checked."""
@@ -136,6 +146,10 @@ _RANGES: dict[str, tuple[float, float]] = {
     "epoch_share": (1e-6, 1),
     "steps": (1, 10**9),
     "batch": (2, 10**6),
+    "taught_steps": (0, 10**9),
+    "taught_lr": (0, 100),
+    "taught_size": (32, 2048),
+    "teacher_size": (32, 2048),
     "first_steps": (1, 10**9),
     "first_epochs": (1, 10**6),
     "classifier_lr": (0, 100),
@@ -173,16 +187,21 @@ QUICK = Recipe(
 # A pretrained backbone and few photos, on a CPU: docs/experiments.md says what each number was chosen against.
 PHOTOS = Recipe(
     backbone="lite0",
+    encoder="first",
+    size=160,
     thinning="L100",
-    period=50,
+    period=20,
+    score="doubt",
     masked_in=1.0,
     area=0.38,
     steps=480,
     batch=16,
     classifier_lr=3e-4,
-    mapping_lr=1.5e-3,
+    mapping_lr=1e-3,
     drop_every=0.5,
     freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
+    taught_steps=600,
+    taught_size=224,
     first_steps=480,
     first_lr=3e-4,
     smallest_crop=0.3,

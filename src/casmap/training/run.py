@@ -17,6 +17,8 @@ from casmap.errors import UserError
 from casmap.model.device import find_device
 from casmap.training.recipes import Recipe
 
+_WRITTEN = ("checkpoint", "classifier-checkpoint", "taught-checkpoint", "classifier", "casm", "mapping")
+
 
 class Run:
     """The folder of one training run, begun anew or resumed.
@@ -50,7 +52,7 @@ class Run:
             write_whole(kept, described)
         elif kept.exists() and kept.read_text() != described:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
-        for name in ("checkpoint", "classifier-checkpoint", "classifier", "mapping") if self.resumed else ():
+        for name in _WRITTEN if self.resumed else ():
             for aside in self.folder.glob(f".{name}-????????.safetensors"):  # what a killed run was writing
                 aside.unlink()
         try:

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, is_ready
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
+from casmap.training.teach import is_teachable
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -93,8 +95,12 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
         backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
         batch=64 if fast else like.batch,
     )  # fmt: skip
+    if like.taught_steps:
+        base = base.replace(size=min(size, like.size), taught_size=size, teacher_size=like.teacher_size * size // 224)
+        if changes.get("encoder") == "separate" or not is_teachable(backbone):
+            base = base.replace(taught_steps=0, taught_size=None, size=size)
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
-    per_step, _ = seconds_per_step(base, len(photos.classes))
+    per_step = time_step(base, len(photos.classes)).algorithm
     epoch = base.steps_in_epoch(len(photos), 1.0)
     affordable = 10**9 if fast else int(BUDGET / 1.5 / per_step)
     steps = changes.get("steps") or max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
@@ -139,12 +145,18 @@ def _command(
 
 def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
-    step, first_step = seconds_per_step(recipe, len(photos.classes))
+    timed = time_step(recipe, len(photos.classes))
     reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
-    step, first_step = max(step, reading), max(first_step, reading)
+    step = max(timed.algorithm, reading)
     seconds = step * recipe.total_steps(len(photos))
     if trains_first:
-        seconds += first_step * recipe.total_first_steps(len(photos))
+        seconds += max(timed.first, reading) * recipe.total_first_steps(len(photos))
+    if recipe.taught_steps:
+        larger, largest = (
+            ((side or recipe.size) / recipe.size) ** 2 for side in (recipe.taught_size, recipe.teacher_size)
+        )
+        seconds += max(timed.look * larger, reading) * recipe.taught_steps
+        seconds += max(timed.look * (1 + largest), reading) * min(len(photos) / recipe.batch, recipe.taught_steps)
     console.print(f"This will take about {duration(seconds)} ({step:.2f} s a step).")
     if seconds > DAY:
         console.print(
@@ -156,17 +168,23 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
     return seconds
 
 
-def seconds_per_step(recipe: Recipe, classes: int) -> tuple[float, float]:
-    """Measure a step of Algorithm 1, and one of training f(0), on random pictures.
+@dataclass(frozen=True)
+class Timed:
+    """Seconds for a batch: a step of Algorithm 1, one of training f(0), and one look of a classifier."""
 
-    A few pictures tell enough where a whole batch would take long.
-    """
+    algorithm: float
+    first: float
+    look: float
+
+
+def time_step(recipe: Recipe, classes: int) -> Timed:
+    """Measure on random pictures; a few of them tell enough where a whole batch would take long."""
     few = min(4, recipe.batch)
     scale = recipe.batch / few
-    step, first = _time_steps(recipe, classes, few)
-    if step * scale < PATIENCE:
+    timed = _time_steps(recipe, classes, few)
+    if timed.algorithm * scale < PATIENCE:
         return _time_steps(recipe, classes, recipe.batch)
-    return step * scale, first * scale
+    return Timed(timed.algorithm * scale, timed.first * scale, timed.look * scale)
 
 
 def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
@@ -178,7 +196,7 @@ def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
     return (time.monotonic() - began) / len(indices)
 
 
-def _time_steps(recipe: Recipe, classes: int, batch: int) -> tuple[float, float]:
+def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
     device = find_device(recipe.device)
     classifier = place(Classifier(recipe.backbone, classes), device)
     players = set_up(classifier, recipe)
@@ -193,9 +211,12 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> tuple[float, float]
         raise UserError(f"{recipe.backbone} cannot be trained on pictures of {recipe.size} pixels: {why}") from error
     began = time.monotonic()
     list(casm(players, [(images, labels)]))
-    between = time.monotonic()
+    stepped = time.monotonic()
     classifier.train()(images).sum().backward()
-    return between - began, time.monotonic() - between
+    trained = time.monotonic()
+    with torch.no_grad():
+        classifier.eval()(images)
+    return Timed(stepped - began, trained - stepped, time.monotonic() - trained)
 
 
 def duration(seconds: float) -> str:

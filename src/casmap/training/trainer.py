@@ -24,6 +24,7 @@ from casmap.training.log import Log
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
+from casmap.training.teach import check_teachable, teach
 from casmap.training.thinning import Thinning
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
@@ -55,8 +56,28 @@ def train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = N
 
 def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -> Trained:
     began = time.monotonic()
+    path = run.folder / "mapping.safetensors"
     first, origin = first_classifier(photos, recipe, run, classifier)
     run.say(origin)
+    if recipe.taught_steps:
+        check_teachable(first)
+        casm_path = run.folder / "casm.safetensors"
+        if not (run.resumed and casm_path.exists()):
+            algorithm1(photos, recipe, run, first, origin, casm_path)
+        network, about = load_mapping(casm_path)
+        network, area = teach(network, photos, recipe, run)
+        training = about["training"] | {"area": area}
+        size = recipe.taught_size or recipe.size
+        save_mapping(path, network, {"size": size, "recipe": about["recipe"], "training": training})
+        (run.folder / "teacher.npy").unlink()
+    else:
+        algorithm1(photos, recipe, run, first, origin, path)
+        training = load_mapping(path)[1]["training"]
+    return Trained(mapping=path, seconds=time.monotonic() - began, **training)
+
+
+def algorithm1(photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path) -> None:
+    """Run Algorithm 1 from the last checkpoint to its end, and write its mapping."""
     players = set_up(place(first, run.device), recipe)
     memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
@@ -70,25 +91,20 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -
         run.say(
             f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps bring them nearer."
         )
-    path = run.folder / "mapping.safetensors"
     encoder = players.mapping.encoder or players.classifier
     predicts = recipe.encoder != "separate"  # which was never trained to tell classes
     network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), predicts)
     last = log.rows[-max(1, len(log.rows) // 10) :]
-    trained = Trained(
-        path,
-        origin,
-        recipe.total_steps(len(photos)),
-        time.monotonic() - began,
-        area,
-        players.lambda_r.value,
-        sum(row["accuracy"] for row in last) / len(last),
-        sum(row["masked_accuracy"] for row in last) / len(last),
-    )
-    about = {key: value for key, value in asdict(trained).items() if key not in ("mapping", "seconds")}
-    save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": about})
+    training = {
+        "origin": origin,
+        "steps": recipe.total_steps(len(photos)),
+        "area": area,
+        "lambda_r": players.lambda_r.value,
+        "accuracy": sum(row["accuracy"] for row in last) / len(last),
+        "masked_accuracy": sum(row["masked_accuracy"] for row in last) / len(last),
+    }
+    save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
     (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
-    return trained
 
 
 def set_up(first: Classifier, recipe: Recipe) -> Players:
