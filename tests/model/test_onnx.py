@@ -24,7 +24,8 @@ CLASSES = ["ant", "bee", "cow"]
 def network() -> SaliencyNetwork:
     torch.manual_seed(0)
     encoder = Classifier("test_resnet", 3)
-    return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), CLASSES, True).eval()
+    decoder = Decoder(encoder.stage_channels, believes=True)  # all that a mapping can have
+    return SaliencyNetwork(encoder, decoder, CLASSES, True).eval()
 
 
 @pytest.fixture(scope="module")
