@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from casmap.model.activation import class_activation
-from casmap.model.belief import CHANNELS, belief
+from casmap.model.belief import BELIEF_CHANNELS, belief
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.model.files import load_mapping, save_mapping
@@ -43,7 +43,7 @@ def test_it_does_not_depend_on_the_scale_of_stage_or_head(scale: float, seed: in
     head.weight.data = torch.randn(5, 8, generator=rng)
     louder.weight.data = scale * head.weight.data
     one, other = belief(stage, features, logits, head), belief(scale * stage, features, logits, louder)
-    assert one.shape == (2, CHANNELS, 3, 4)
+    assert one.shape == (2, BELIEF_CHANNELS, 3, 4)
     torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)  # but for the little that keeps 0 / 0 away
 
 

@@ -1,6 +1,7 @@
 """From a folder of photos to a run: what is chosen, said and foretold."""
 
 import io
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
     assert backbone.startswith("backbone test_resnet with random weights, since no pretrained ones can be fetched")
     assert size.startswith("size 64 px")
     assert "71 px" in size
-    assert steps.startswith("steps 200 (at most 30 passes over the photos or 30 minutes")
+    assert steps.startswith("steps 200 of Algorithm 1 (at most 30 passes over the photos or 30 minutes")
     assert area == "area 0.5 (without boxes nothing better is known)"
 
 
@@ -123,7 +124,7 @@ class Many:
 
 
 def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
     recipe, _ = choose(Many(), CPU)
     assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
     assert recipe.period == 80
@@ -131,7 +132,7 @@ def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
     assert choose(Many(side=20), CPU)[0].size == 32
 
 
@@ -140,16 +141,33 @@ def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
     [({}, True), ({"encoder": "separate"}, False), ({"backbone": "test_vit"}, False), ({"taught_steps": 0}, False)],
 )
 def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
     monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
-    recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
+    recipe, reasons = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
     assert bool(recipe.taught_steps) == taught
-    if taught:
-        assert (recipe.size, recipe.taught_size, recipe.teacher_size) == (160, 224, 416)
-        smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
-        assert (smaller.size, smaller.taught_size, smaller.teacher_size) == (128, 128, 237)
-    else:
-        assert recipe.size == (160 if "taught_steps" in said else 224)
+    assert recipe.size == 224
+    assert recipe.early_size == (160 if taught else 224)
+    assert any("of the second stage" in reason for reason in reasons) == taught
+    assert recipe.steps == (1600 if taught else 2400)  # the second stage takes ten of thirty minutes here
+
+
+@pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])
+def test_the_size_that_is_said_is_the_mappings(monkeypatch, said, side, early, teacher) -> None:
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": said})
+    assert (recipe.size, recipe.early_size, recipe.teacher_size) == (side, early, teacher)
+    smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
+    assert (smaller.size, smaller.early_size, smaller.teacher_size) == (128, 128, 237)
+
+
+@pytest.mark.parametrize("backbone", ["test_vit", "test_convnext", "torchvision/mobilenet_v2"])
+def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_trained(tmp_path, backbone) -> None:
+    photos = str(_folder(tmp_path / "photos"))
+    said = {**CPU, "backbone": backbone, "pretrained": False, "taught_steps": 5}
+    with pytest.raises(UserError, match="--taught-steps 0"):
+        begin(photos, tmp_path / "run", "quick", said)
+    assert not (tmp_path / "run").exists()
 
 
 def test_scenes_get_the_quick_recipe() -> None:
@@ -163,11 +181,11 @@ class ImageNet(Many):
 
 
 def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(30.0, 10.0, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(30.0, 10.0, 0.0, 0.0))
     console = _voice()
     seconds = foretell(ImageNet(), PAPER, console, trains_first=False)
     assert seconds == 30 * 70 * 2001
-    assert f"about {seconds / 86400:.1f} days (30.00 s a step)" in _said(console)
+    assert f"about {seconds / 86400:.1f} days (30.00 s a step of Algorithm 1)" in _said(console)
     assert "That is days on this machine" in _said(console)
     assert "--steps" in _said(console)
     with_first = foretell(ImageNet(), PAPER, _voice())
@@ -175,7 +193,7 @@ def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
 
 
 def test_minutes_are_foretold_without_one(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.1))
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.0, 0.0))
     console = _voice()
     assert foretell(Many(), QUICK, console) == pytest.approx(0.2 * 450 + 0.1 * 600)
     assert "about 2.5 minutes" in _said(console)
@@ -183,20 +201,20 @@ def test_minutes_are_foretold_without_one(monkeypatch) -> None:
 
 
 def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.05))
-    recipe = QUICK.replace(size=100, taught_steps=300, taught_size=200, teacher_size=300)
-    # 300 steps of four times the pixels; 300 batches of 32 among 20,000 photos, seen once at 1 + 9 times the pixels.
-    taught = 300 * 0.05 * 4 + 300 * 0.05 * (1 + 9)
-    assert foretell(Many(), recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + taught)
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.3, 0.5))
+    recipe = QUICK.replace(taught_steps=300)
+    assert foretell(Many(), recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + 300 * 0.5)
     few = Many()
-    few.labels = few.labels[:320]  # of which each is seen once by the teacher, though taught thirty times
-    taught = 300 * 0.05 * 4 + 10 * 0.05 * (1 + 9)
-    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + taught)
+    few.labels = few.labels[:320]  # ten batches, which the teacher sees once though they are taught thirty times
+    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + 10 * 0.5)
 
 
 def test_a_step_takes_some_time() -> None:
     timed = start.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
-    assert min(timed.algorithm, timed.first, timed.look) > 0
+    assert min(timed.algorithm, timed.first) > 0
+    assert timed.taught == timed.teacher == 0
+    taught = QUICK.replace(size=64, casm_size=32, batch=4, device="cpu", taught_steps=1, teacher_size=96)
+    assert min(astuple(start.time_step(taught, 3))) > 0
 
 
 def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
@@ -235,7 +253,7 @@ def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path) -> None:
     said = _said(console)
     assert "12 photos of 3 classes. Chosen:" in said
     assert "To change it: casmap train" in said
-    assert "--steps 2 --area 0.5" in said
+    assert "--steps 2 --taught-steps 0 --area 0.5" in said
     assert "This will take about" in said
     assert trained.origin in said
     assert "Thinning L100: the sample set takes at most" in said

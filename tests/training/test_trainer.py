@@ -28,7 +28,7 @@ SCENES = "scenes:classes=4,photos=32,size=32"
 OPTIONS = {
     "backbone": "test_resnet", "size": 32, "batch": 8, "epoch-share": 1, "first-steps": 6, "steps": 8, "area": 0.3,
     "thinning": "L100", "period": 2, "sample-limit": 4, "checkpoint-every": 2, "threads": 1, "device": "cpu",
-    "taught-steps": 6, "teacher-size": 64,
+    "taught-steps": 20, "teacher-size": 64,
 }  # fmt: skip
 TRAIN = ["train", SCENES, "--no-pretrained", *(f"--{name}={value}" for name, value in OPTIONS.items())]
 
@@ -43,7 +43,7 @@ DEATHS = {
     "after the last step": ("settle", "checkpoint.safetensors"),
     "in the middle of the teacher's masks": ("agreement", None),
     "the second stage, before a checkpoint": ("add taught-log 1", None),
-    "the second stage, after a checkpoint": ("add taught-log 5", "taught-checkpoint.safetensors"),
+    "the second stage, after a checkpoint": ("add taught-log 19", "taught-checkpoint.safetensors"),
 }
 KILLER = """
 import json, os, signal, sys
@@ -155,7 +155,7 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_as_one_that_was_not(whole, ki
     about, wanted = (load_mapping(path / "mapping.safetensors")[1] for path in (folder, whole))
     assert about == wanted
     assert not list(folder.glob("[!.]*checkpoint*"))
-    assert not (folder / "teacher.npy").exists()
+    assert not (folder / "teacher-masks").exists()
 
 
 def test_it_goes_on_from_its_checkpoint_and_not_from_the_beginning(killed, tmp_path, monkeypatch) -> None:
@@ -225,7 +225,7 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
     assert network.predicts
     assert network.decoder.believes
     assert not load_mapping(whole / "casm.safetensors")[0].decoder.believes
-    assert [row["step"] for row in read_log(whole / "taught-log.csv")] == list(range(1, 7))
+    assert [row["step"] for row in read_log(whole / "taught-log.csv")] == list(range(1, 21))
     assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
     assert about["training"]["steps"] == 8
     assert about["training"]["origin"] in (whole / "run.log").read_text()

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
 
 import cv2
 import numpy as np
@@ -46,8 +47,7 @@ class Batches:
     def indices(self, step: int) -> npt.NDArray[np.int64]:
         """Which photos are in the batch of this step."""
         epoch, place = divmod(step, self.covered // self.batch)
-        order = np.random.default_rng((self.seed, 1, epoch)).permutation(len(self.photos))
-        return order[place * self.batch : (place + 1) * self.batch]
+        return _order(self.seed, epoch, len(self.photos))[place * self.batch : (place + 1) * self.batch]
 
     def between(self, start: int, stop: int, device: torch.device | str = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of steps start, ..., stop - 1."""
@@ -71,6 +71,11 @@ class Batches:
         rng = np.random.default_rng((self.seed, 2, step, place))
         crop = random_resized_crop(self.photos.image(index), self.size, rng, self.smallest_crop)
         return crop[:, ::-1] if self.flip and rng.random() < 0.5 else crop
+
+
+@lru_cache(maxsize=2)  # a million photos take a while to be shuffled; a step or two ahead is another epoch at times
+def _order(seed: int, epoch: int, photos: int) -> npt.NDArray[np.int64]:
+    return np.random.default_rng((seed, 1, epoch)).permutation(photos)
 
 
 def random_resized_crop(

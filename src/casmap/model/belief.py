@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-CHANNELS = 4
+BELIEF_CHANNELS = 4
 
 
 def belief(stage: Tensor, features: Tensor, logits: Tensor, head: nn.Linear) -> Tensor:

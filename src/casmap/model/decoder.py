@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
-from casmap.model import belief
+from casmap.model.belief import BELIEF_CHANNELS
 from casmap.model.classifier import Classifier
 
 FILTERS = 64  # of each 1x1 convolution, as in the paper's supplement
@@ -30,7 +30,8 @@ class Decoder(nn.Module):
     def __init__(self, stage_channels: Sequence[int], believes: bool = False) -> None:
         super().__init__()
         self.believes = believes
-        stage_channels = [*stage_channels, *[belief.CHANNELS] * believes]
+        if believes:
+            stage_channels = [*stage_channels, BELIEF_CHANNELS]
         self.lateral = nn.ModuleList(
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels

@@ -18,7 +18,7 @@ from casmap.model.offline import OFFLINE, missing_wheel
 from casmap.model.pretrained import weights_reachable
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run
+from casmap.training.run import Run, undamaged
 
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
@@ -134,7 +134,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     device = run.device
     place(classifier, device).train()
     batches = Batches(
-        photos, recipe.size, recipe.batch, classifier.mean, classifier.std,
+        photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
     )  # fmt: skip
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
@@ -142,9 +142,10 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     start = 0
     if run.resumed and checkpoint.exists():
         state = read_tree(checkpoint)
-        start = state["step"]
-        classifier.load_state_dict(state["classifier"])
-        optimizer.load_state_dict(state["optimizer"])
+        with undamaged(checkpoint):
+            start = state["step"]
+            classifier.load_state_dict(state["classifier"])
+            optimizer.load_state_dict(state["optimizer"])
     log = Log(run.folder, "classifier-log", start)
     with run.progress("f(0), the first classifier", start, steps) as advance:
         for step, (images, labels) in enumerate(batches.between(start, steps, device), start):

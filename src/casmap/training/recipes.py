@@ -44,7 +44,7 @@ class Recipe:
     )
     masked_in: float = _option(0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)")
     lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's, scaled to the classes)")
-    area: float | None = _option(None, "find lambda_R so that this share of the pixels is marked, e.g. 0.5")
+    area: float | None = _option(None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5")
 
     # How long
     epochs: int = _option(70, "epochs; ignored where steps is given")
@@ -63,12 +63,10 @@ class Recipe:
     freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
 
     # The second stage; the paper has none
-    taught_steps: int = _option(0, "steps of teaching a decoder what its own masks and class activation maps agree on")
+    taught_steps: int = _option(0, "steps of teaching what Algorithm 1's masks and class activation maps agree on")
     taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)")
-    taught_size: int | None = _option(
-        None, "side of the pictures of the second stage and of its mapping (default: size)"
-    )
     teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels")
+    casm_size: int | None = _option(None, "a smaller side for f(0) and Algorithm 1, if the second stage follows")
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
     first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs)")
@@ -99,6 +97,11 @@ class Recipe:
             raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
         if self.taught_steps and self.encoder == "separate":
             raise UserError("A separate encoder cannot tell classes, as the second stage needs it: taught_steps = 0.")
+
+    @property
+    def early_size(self) -> int:
+        """The side of the pictures of f(0) and Algorithm 1."""
+        return min(self.casm_size or self.size, self.size) if self.taught_steps else self.size
 
     def replace(self, **changes: Any) -> "Recipe":
         """The same recipe but for `changes`, each checked."""
@@ -148,7 +151,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "batch": (2, 10**6),
     "taught_steps": (0, 10**9),
     "taught_lr": (0, 100),
-    "taught_size": (32, 2048),
+    "casm_size": (32, 2048),
     "teacher_size": (32, 2048),
     "first_steps": (1, 10**9),
     "first_epochs": (1, 10**6),
@@ -188,7 +191,6 @@ QUICK = Recipe(
 PHOTOS = Recipe(
     backbone="lite0",
     encoder="first",
-    size=160,
     thinning="L100",
     period=20,
     score="doubt",
@@ -201,7 +203,7 @@ PHOTOS = Recipe(
     drop_every=0.5,
     freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
     taught_steps=600,
-    taught_size=224,
+    casm_size=160,
     first_steps=480,
     first_lr=3e-4,
     smallest_crop=0.3,

@@ -103,6 +103,15 @@ class Run:
                 )
 
 
+@contextmanager
+def undamaged(checkpoint: Path) -> Iterator[None]:
+    """Take what a checkpoint holds: what does not fit makes one sentence."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"{checkpoint} is a damaged checkpoint; without it the run begins anew.") from error
+
+
 def kept_recipe(path: Path) -> Recipe:
     """The recipe that a run was begun with."""
     try:

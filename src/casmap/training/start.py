@@ -2,26 +2,30 @@
 
 import statistics
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
+from torch import Tensor
 
 from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
+from casmap.model.activation import class_activation
 from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
 from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, is_ready
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
-from casmap.training.teach import is_teachable
+from casmap.training.teach import check_teachable, is_teachable, step_taught
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -74,6 +78,8 @@ def begin(
     if not run.resumed:
         if classifier is None and recipe.pretrained and not recipe.weights:
             check_weights(recipe.backbone)
+        if recipe.taught_steps:
+            check_teachable(recipe.backbone)
         foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
     return train(photos, recipe, run, classifier)
 
@@ -93,16 +99,15 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
     base = like.replace(
         backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
-        batch=64 if fast else like.batch,
+        batch=64 if fast else like.batch, teacher_size=like.teacher_size * size // like.size,
     )  # fmt: skip
-    if like.taught_steps:
-        base = base.replace(size=min(size, like.size), taught_size=size, teacher_size=like.teacher_size * size // 224)
-        if changes.get("encoder") == "separate" or not is_teachable(backbone):
-            base = base.replace(taught_steps=0, taught_size=None, size=size)
+    if like.taught_steps and (changes.get("encoder") == "separate" or not is_teachable(backbone)):
+        base = base.replace(taught_steps=0)
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
-    per_step = time_step(base, len(photos.classes)).algorithm
+    timed = time_step(base, len(photos.classes))
+    left = max(0.0, BUDGET - timed.second_stage(base, len(photos)))
     epoch = base.steps_in_epoch(len(photos), 1.0)
-    affordable = 10**9 if fast else int(BUDGET / 1.5 / per_step)
+    affordable = 10**9 if fast else int(left / 1.5 / timed.algorithm)  # f(0) takes the rest
     steps = changes.get("steps") or max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
     recipe = base.replace(
         steps=steps,
@@ -121,9 +126,12 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
     reasons = {
         "backbone": f"with {weights} ({where})",
         "size": f"px (the shorter side of a typical photo is {side} px)",
-        "steps": f"({limit})",
+        "steps": f"of Algorithm 1 ({limit})",
         "area": "(without boxes nothing better is known)",
     }
+    if recipe.taught_steps:
+        reasons["casm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
+        reasons["taught_steps"] = "of the second stage, which learns how large objects are (0: none)"
     if recipe.area is None:
         reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
     said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
@@ -135,7 +143,7 @@ def _command(
 ) -> str:
     """The command that says what was chosen, and what the user had said."""
     price = "area" if recipe.area is not None else "lambda_r"
-    said = {name: getattr(recipe, name) for name in ("backbone", "size", "steps", price)} | changes
+    said = {name: getattr(recipe, name) for name in ("backbone", "size", "steps", "taught_steps", price)} | changes
     words = [f"--{name} {value}" for name, value in (("boxes", boxes), ("split", split)) if value]
     for name, value in said.items():
         option = name.replace("_", "-")
@@ -147,17 +155,11 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
     """Time a few steps, and say how long the run will take; warns when that is days."""
     timed = time_step(recipe, len(photos.classes))
     reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
-    step = max(timed.algorithm, reading)
-    seconds = step * recipe.total_steps(len(photos))
+    timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
+    seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
-        seconds += max(timed.first, reading) * recipe.total_first_steps(len(photos))
-    if recipe.taught_steps:
-        larger, largest = (
-            ((side or recipe.size) / recipe.size) ** 2 for side in (recipe.taught_size, recipe.teacher_size)
-        )
-        seconds += max(timed.look * larger, reading) * recipe.taught_steps
-        seconds += max(timed.look * (1 + largest), reading) * min(len(photos) / recipe.batch, recipe.taught_steps)
-    console.print(f"This will take about {duration(seconds)} ({step:.2f} s a step).")
+        seconds += timed.first * recipe.total_first_steps(len(photos))
+    console.print(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
     if seconds > DAY:
         console.print(
             "That is days on this machine: a smaller --backbone, --size or --steps, or --recipe quick, is "
@@ -170,21 +172,26 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds for a batch: a step of Algorithm 1, one of training f(0), and one look of a classifier."""
+    """Seconds for a batch: a step of Algorithm 1, one of training f(0), one of the second stage, and its teacher."""
 
     algorithm: float
     first: float
-    look: float
+    taught: float
+    teacher: float
+
+    def second_stage(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for all of the second stage; the teacher sees each photo once that will be in a batch."""
+        return self.taught * recipe.taught_steps + self.teacher * min(photos / recipe.batch, recipe.taught_steps)
 
 
 def time_step(recipe: Recipe, classes: int) -> Timed:
     """Measure on random pictures; a few of them tell enough where a whole batch would take long."""
     few = min(4, recipe.batch)
-    scale = recipe.batch / few
     timed = _time_steps(recipe, classes, few)
+    scale = recipe.batch / few
     if timed.algorithm * scale < PATIENCE:
         return _time_steps(recipe, classes, recipe.batch)
-    return Timed(timed.algorithm * scale, timed.first * scale, timed.look * scale)
+    return Timed(*(seconds * scale for seconds in astuple(timed)))
 
 
 def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
@@ -200,23 +207,43 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
     device = find_device(recipe.device)
     classifier = place(Classifier(recipe.backbone, classes), device)
     players = set_up(classifier, recipe)
-    images = torch.randn(batch, 3, recipe.size, recipe.size, device=device).contiguous(
-        memory_format=torch.channels_last
-    )
     labels = torch.zeros(batch, dtype=torch.int64, device=device)
+
+    def pictures(side: int) -> Tensor:
+        return torch.rand(batch, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
+
+    def step() -> None:
+        list(casm(players, [(pictures(recipe.early_size), labels)]))
+
+    def first() -> None:
+        classifier.train()(pictures(recipe.early_size)).sum().backward()
+
+    def taught() -> None:
+        decoder = place(Decoder(classifier.stage_channels, believes=True), device)
+        optimizer = torch.optim.AdamW(decoder.parameters())
+        step_taught(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
+
+    def teacher() -> None:
+        class_activation(classifier.eval(), pictures(recipe.teacher_size), labels)
+        players.mapping.eval()(images := pictures(recipe.early_size), classifier.look(images)[1])
+
+    _seconds(step, recipe.backbone, recipe.early_size)  # the first step of all prepares the kernels
+    return Timed(
+        _seconds(step, recipe.backbone, recipe.early_size),
+        _seconds(first, recipe.backbone, recipe.early_size),
+        _seconds(taught, recipe.backbone, recipe.size) if recipe.taught_steps else 0.0,
+        _seconds(torch.no_grad()(teacher), recipe.backbone, recipe.teacher_size) if recipe.taught_steps else 0.0,
+    )
+
+
+def _seconds(work: Callable[[], None], backbone: str, size: int) -> float:
+    began = time.monotonic()
     try:
-        list(casm(players, [(images, labels)]))  # the first step of all prepares the kernels
+        work()
     except (RuntimeError, AssertionError, ValueError) as error:
         why = (str(error).splitlines() or ["it says no more"])[0]
-        raise UserError(f"{recipe.backbone} cannot be trained on pictures of {recipe.size} pixels: {why}") from error
-    began = time.monotonic()
-    list(casm(players, [(images, labels)]))
-    stepped = time.monotonic()
-    classifier.train()(images).sum().backward()
-    trained = time.monotonic()
-    with torch.no_grad():
-        classifier.eval()(images)
-    return Timed(stepped - began, trained - stepped, time.monotonic() - trained)
+        raise UserError(f"{backbone} cannot be trained on pictures of {size} pixels: {why}") from error
+    return time.monotonic() - began
 
 
 def duration(seconds: float) -> str:

@@ -7,7 +7,9 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy
+from torch.optim import Optimizer
 
 from casmap.data.batches import Batches
 from casmap.data.photos import Annotation, PhotoSet
@@ -21,14 +23,16 @@ from casmap.model.network import SaliencyNetwork
 from casmap.training.first import one_cycle
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run
-from casmap.training.teacher import Masks, make_masks, open_masks
+from casmap.training.run import Run, undamaged
+from casmap.training.teacher import TaughtMasks
+
+MEASURED = 40  # batches over which the masks' area is taken at the end
 
 
 class PhotosWithMasks:
     """Photos whose fourth channel is the taught mask, so that a crop, a resize or a mirror moves both alike."""
 
-    def __init__(self, photos: PhotoSet, masks: Masks) -> None:
+    def __init__(self, photos: PhotoSet, masks: TaughtMasks) -> None:
         self.photos, self.masks = photos, masks
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
 
@@ -46,70 +50,99 @@ class PhotosWithMasks:
         return self.photos.annotation(index)
 
 
-def check_teachable(classifier: Classifier) -> None:
-    """Say before Algorithm 1 has run for an hour that its mapping cannot be taught."""
-    blank = torch.zeros(1, 3, classifier.side, classifier.side, device=next(classifier.parameters()).device)
-    with torch.no_grad():
-        linear_head(classifier.eval(), *last_features(classifier, blank))
-
-
-def is_teachable(backbone: str) -> bool:
-    """Whether a backbone has class activation maps.
-
-    >>> is_teachable("test_resnet"), is_teachable("test_vit")
-    (True, False)
-    """
-    try:
-        check_teachable(Classifier(backbone, 2))
-    except UserError:
-        return False
-    return True
-
-
 def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[SaliencyNetwork, float]:
-    """The taught mapping, on the same encoder, and the mean area of its masks at the end.
+    """The taught mapping, on the same encoder, and the mean area of its masks over training photos.
 
-    Cross-entropy between mask and taught mask, AdamW, a warm-up and a cosine. The encoder stays as it is.
+    AdamW, a warm-up and a cosine. The encoder stays as it is.
     """
-    encoder = place(network.encoder, run.device).eval().requires_grad_(False)
+    place(network, run.device).eval().requires_grad_(False)
+    steps = recipe.taught_steps
+    masks = TaughtMasks(run.folder / "teacher-masks", _drawn(_batches(network, photos, recipe), steps))
+    batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
     torch.manual_seed(recipe.seed)
-    decoder = place(Decoder(encoder.stage_channels, believes=True), run.device)
-    masks = open_masks(run.folder / "teacher.npy", len(photos))
-    mean, std = (*encoder.mean, 0.0), (*encoder.std, 1.0)  # a mask stays from 0 to 1
-    batches = Batches(
-        PhotosWithMasks(photos, masks), recipe.taught_size or recipe.size, recipe.batch, mean, std,
-        seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
-    )  # fmt: skip
-    wanted = np.unique(np.concatenate([batches.indices(step) for step in range(recipe.taught_steps)]))
-    make_masks(masks, wanted, photos, network, recipe, run)
+    decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    checkpoint, start, steps = run.folder / "taught-checkpoint.safetensors", 0, recipe.taught_steps
+    checkpoint, start = run.folder / "taught-checkpoint.safetensors", 0
     if run.resumed and checkpoint.exists():
         state = read_tree(checkpoint)
-        start = state["step"]
-        decoder.load_state_dict(state["decoder"])
-        optimizer.load_state_dict(state["optimizer"])
+        with undamaged(checkpoint):
+            start = state["step"]
+            decoder.load_state_dict(state["decoder"])
+            optimizer.load_state_dict(state["optimizer"])
     log = Log(run.folder, "taught-log", start)
     with run.progress("The second stage", start, steps) as advance:
         for step, (pictures, _) in enumerate(batches.between(start, steps, run.device), start):
-            images, taught = pictures[:, :3], pictures[:, 3:]
             for group in optimizer.param_groups:
                 group["lr"] = recipe.taught_lr * one_cycle(step / steps)
-            with torch.no_grad():
-                _, stages = encoder.look_believing(images)
-            seen = decoder.train()(stages, images.shape[-2:])
-            loss = binary_cross_entropy(seen, taught)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            log.add(step + 1, loss=float(loss.detach()), area=float(seen.detach().mean()))
-            advance(f"loss {float(loss.detach()):.3f}")
+            loss = step_taught(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])
+            log.add(step + 1, loss=loss)
+            advance(f"loss {loss:.3f}")
             if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps:
                 log.flush()
                 tree = {"step": step + 1, "decoder": decoder.state_dict(), "optimizer": optimizer.state_dict()}
                 write_tree(checkpoint, tree)
     log.close()
-    checkpoint.unlink(missing_ok=True)
-    last = log.rows[-max(1, steps // 10) :]
-    taught_network = SaliencyNetwork(encoder, decoder.eval(), network.classes, network.predicts)
-    return taught_network, sum(row["area"] for row in last) / len(last)
+    taught = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
+    with torch.no_grad():
+        seen = batches.between(0, min(MEASURED, steps), run.device)
+        areas = [float(taught(pictures[:, :3])[0].mean()) for pictures, _ in seen]
+    return taught, sum(areas) / len(areas)
+
+
+def step_taught(encoder: Classifier, decoder: Decoder, optimizer: Optimizer, images: Tensor, masks: Tensor) -> float:
+    """One step on the cross-entropy between the decoder's masks and the taught ones (N, 1, H, W); returns it."""
+    with torch.no_grad():
+        _, stages = encoder.look_believing(images)
+    loss = binary_cross_entropy(decoder.train()(stages, images.shape[-2:]), masks)
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batches:
+    """Crops with a fourth channel, which stays from 0 to 1."""
+    return Batches(
+        photos, recipe.size, recipe.batch, (*network.mean, 0.0), (*network.std, 1.0),
+        seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+    )  # fmt: skip
+
+
+def _drawn(batches: Batches, steps: int) -> npt.NDArray[np.int64]:
+    """The numbers of all photos that are in a batch before `steps`, rising."""
+    drawn = np.zeros(len(batches.photos), bool)
+    for step in range(steps):
+        drawn[batches.indices(step)] = True
+    return np.flatnonzero(drawn)
+
+
+def check_teachable(backbone: str) -> None:
+    """Say before anything is trained that a backbone has no class activation maps, as the second stage needs them.
+
+    The head is asked with random weights: one with a norm in it would be as good as linear on those it begins with.
+    """
+    classifier = Classifier(backbone, 2).eval()
+    chance = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        try:
+            features, _ = last_features(classifier, torch.zeros(1, 3, classifier.side, classifier.side))
+            features = torch.rand(features.shape, generator=chance)
+            for tensor in classifier.state_dict().values():
+                if tensor.is_floating_point():
+                    tensor.add_(0.1 * torch.rand(tensor.shape, generator=chance))  # a variance stays above 0
+            linear_head(classifier, features, classifier.network.forward_head(features))
+        except UserError as error:
+            raise UserError(f"{error} Say --taught-steps 0 to do without the second stage.") from error
+
+
+def is_teachable(backbone: str) -> bool:
+    """Whether a backbone can be taught.
+
+    >>> is_teachable("test_resnet"), is_teachable("test_vit"), is_teachable("test_convnext")
+    (True, False, False)
+    """
+    try:
+        check_teachable(backbone)
+    except UserError:
+        return False
+    return True

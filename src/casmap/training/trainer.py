@@ -1,6 +1,7 @@
 """Around Algorithm 1: two networks, optimisers, schedules, logs, checkpoints, and the file at the end."""
 
 import copy
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
-from casmap.errors import UserError
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Mapping
 from casmap.model.device import place
@@ -22,9 +22,9 @@ from casmap.training.area import AreaController, FixedLambdaR, LambdaR, paper_la
 from casmap.training.first import first_classifier
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run
+from casmap.training.run import Run, undamaged
 from casmap.training.samples import Samples, megabytes
-from casmap.training.teach import check_teachable, teach
+from casmap.training.teach import teach
 from casmap.training.thinning import Thinning
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
@@ -50,8 +50,13 @@ def train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = N
         done = run.folder / "mapping.safetensors"
         if run.resumed and done.exists():
             run.say(f"This run is finished: {done}")
-            return Trained(mapping=done, seconds=0.0, **load_mapping(done)[1]["training"])
-        return _train(photos, recipe, run, classifier)
+            trained = Trained(mapping=done, seconds=0.0, **load_mapping(done)[1]["training"])
+        else:
+            trained = _train(photos, recipe, run, classifier)
+        for name in ("checkpoint.safetensors", "taught-checkpoint.safetensors"):
+            (run.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(run.folder / "teacher-masks", ignore_errors=True)
+        return trained
 
 
 def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -> Trained:
@@ -60,29 +65,27 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -
     first, origin = first_classifier(photos, recipe, run, classifier)
     run.say(origin)
     if recipe.taught_steps:
-        check_teachable(first)
         casm_path = run.folder / "casm.safetensors"
         if not (run.resumed and casm_path.exists()):
             algorithm1(photos, recipe, run, first, origin, casm_path)
         network, about = load_mapping(casm_path)
         network, area = teach(network, photos, recipe, run)
         training = about["training"] | {"area": area}
-        size = recipe.taught_size or recipe.size
-        save_mapping(path, network, {"size": size, "recipe": about["recipe"], "training": training})
-        (run.folder / "teacher.npy").unlink()
+        save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
     else:
-        algorithm1(photos, recipe, run, first, origin, path)
-        training = load_mapping(path)[1]["training"]
+        training = algorithm1(photos, recipe, run, first, origin, path)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
 
 
-def algorithm1(photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path) -> None:
-    """Run Algorithm 1 from the last checkpoint to its end, and write its mapping."""
+def algorithm1(
+    photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path
+) -> dict[str, Any]:
+    """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
     players = set_up(place(first, run.device), recipe)
     memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
     batches = Batches(
-        photos, recipe.size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
+        photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip,
     )  # fmt: skip
     log = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
@@ -103,8 +106,9 @@ def algorithm1(photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, or
         "accuracy": sum(row["accuracy"] for row in last) / len(last),
         "masked_accuracy": sum(row["masked_accuracy"] for row in last) / len(last),
     }
-    save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
+    save_mapping(path, network, {"size": recipe.early_size, "recipe": asdict(recipe), "training": training})
     (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    return training
 
 
 def set_up(first: Classifier, recipe: Recipe) -> Players:
@@ -206,7 +210,7 @@ def state(players: Players, step: int) -> dict[str, Any]:
 def restore(players: Players, checkpoint: Path) -> int:
     """Put the players back to where a checkpoint was written; returns its step."""
     kept = read_tree(checkpoint)
-    try:
+    with undamaged(checkpoint):
         players.classifier.load_state_dict(kept["classifier"])
         players.mapping.load_state_dict(kept["mapping"])
         players.samples.restore(kept["samples"])
@@ -215,8 +219,6 @@ def restore(players: Players, checkpoint: Path) -> int:
             players.classifier_optimizer.load_state_dict(kept["classifier_optimizer"])
         players.mapping_optimizer.load_state_dict(kept["mapping_optimizer"])
         return int(kept["step"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"{checkpoint} is a damaged checkpoint; without it the run begins anew.") from error
 
 
 def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
