@@ -291,9 +291,12 @@ def study_table1(
     masks: Masks = None,
     split: Split = None,
     size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
+    ] = False,
     json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
 ) -> None:
     """Put mappings beside CAM and Grad-CAM of one classifier: LE, OM, F1, PxAP, with paired differences."""
     from casmap.studies.table1 import run_table1
 
-    run_table1(data, mapping, classifier, boxes, masks, split, size, json, console)
+    run_table1(data, mapping, classifier, boxes, masks, split, size, unseen, json, console)

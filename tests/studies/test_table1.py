@@ -4,6 +4,7 @@ import io
 import json
 from dataclasses import asdict
 
+import cv2
 import numpy as np
 import PIL.Image
 import pytest
@@ -18,6 +19,7 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import Mapped, Number, own_alpha_errors
 from casmap.evaluation.intervals import bootstrap_interval, paired_interval
 from casmap.evaluation.localization import localization_error, predicted_box
+from casmap.evaluation.report import system_of
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
@@ -256,6 +258,35 @@ def test_a_classifier_that_knows_other_classes_is_refused(folder, tmp_path, clas
         run_table1(*arguments, masks=folder / "scenes" / "masks", size=SIZE, out=tmp_path / "all.json")
     assert str(path) in str(refused.value)
     assert not (tmp_path / "all.json").exists()
+
+
+def test_an_unseen_classifier_explains_the_class_that_it_sees_and_has_no_om(folder, table, tmp_path):
+    """The same classifier under other names: the same maps, but nothing is said of the true class."""
+    renamed, about = load_classifier(folder / "classifier.safetensors")
+    save_classifier(tmp_path / "renamed.safetensors", renamed, ["ant", "bee", "cat"], {"origin": about["origin"]})
+    mapping = folder / "mine" / "mapping.safetensors"
+    arguments = [str(folder / "scenes" / "photos"), [mapping], str(tmp_path / "renamed.safetensors")]
+    lines = {
+        line.name: line for line in run_table1(*arguments, masks=folder / "scenes" / "masks", size=SIZE, unseen=True)
+    }
+    assert [name for name in lines if "class" in name] == ["CAM, predicted class", "Grad-CAM, predicted class"]
+    known = {line.name: line for line in table[0]}
+    for name in ("CAM, predicted class", "Grad-CAM, predicted class"):
+        np.testing.assert_array_equal(lines[name].errors, known[name].errors)
+        assert "OM" in known[name].numbers
+        assert "OM" not in lines[name].numbers
+
+
+def test_a_mapping_sees_pictures_at_its_own_size(folder, table):
+    """Measured at twice its size, its masks are those of its own size, enlarged."""
+    mapping = folder / "mine" / "mapping.safetensors"
+    photos, mapper = photos_of(folder), SaliencyMapper.load(mapping)
+    pictures = np.stack([resize(photos.image(index), 2 * SIZE, "crop") for index in range(3)])
+    masks, classes = system_of(mapper, photos)(pictures)
+    small = np.stack([resize(picture, SIZE, "crop") for picture in pictures])
+    for mask, own in zip(masks, mapper.masks(small)[0], strict=True):
+        np.testing.assert_allclose(mask, cv2.resize(own, (2 * SIZE, 2 * SIZE)), atol=1e-6)
+    np.testing.assert_array_equal(classes, system_of(mapper, photos)(small)[1])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from casmap.data.photos import PhotoSet
+from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import (
@@ -112,11 +114,19 @@ def compare(
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
-    """A mapper as a system to be measured; it tells classes only if it knows all of the photos' classes."""
+    """A mapper as a system to be measured; it tells classes only if it knows all of the photos' classes.
+
+    It sees the pictures at its own size, as it does when it extracts; its masks come back at theirs.
+    """
     here = {mapper.classes.index(name): index for index, name in enumerate(photos.classes) if name in mapper.classes}
 
     def system(pictures: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
-        masks, logits = mapper.masks(pictures)
+        side = pictures.shape[1]
+        if side == mapper.size:
+            masks, logits = mapper.masks(pictures)
+        else:
+            masks, logits = mapper.masks(np.stack([resize(picture, mapper.size, "crop") for picture in pictures]))
+            masks = np.stack([cv2.resize(mask, (side, side), interpolation=cv2.INTER_LINEAR) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
         return masks, np.array([here.get(int(index), -1) for index in logits.argmax(axis=1)])

@@ -60,20 +60,30 @@ def run_table1(
     masks: Path | None = None,
     split: str | None = None,
     size: int = 224,
+    unseen: bool = False,
     out: Path | None = None,
     console: Console | None = None,
 ) -> list[Line]:
-    """Measure the mappings, each peer with the true and with the predicted class, centre box and whole picture."""
+    """Measure the mappings, each peer with the true and with the predicted class, centre box and whole picture.
+
+    unseen: the photos' classes may be new to the classifier; then peers have the predicted class only.
+    """
     console = console or Console(quiet=True)
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
-    f = open_classifier(classifier, photos)
+    f, knows = open_classifier(classifier, photos)
+    if not knows and not unseen:
+        raise UserError(
+            f"The classifier {classifier} does not know exactly the {len(photos.classes)} classes of the photos: "
+            "with --unseen it explains the class that it sees."
+        )
     systems: list[tuple[str, ToldSystem]] = [
         (name, untold(system_of(SaliencyMapper.load(path), photos)))
         for name, path in zip(names_of(mappings), mappings, strict=True)
     ]
     for name, peer in PEERS.items():
-        systems.append((f"{name}, true class", Explained(f, peer, asks_class=True)))
-        systems.append((f"{name}, predicted class", Explained(f, peer, asks_class=False)))
+        if knows:
+            systems.append((f"{name}, true class", Explained(f, peer, asks_class=True)))
+        systems.append((f"{name}, predicted class", Explained(f, peer, asks_class=False, knows=knows)))
     systems += [("centre box", untold(center_system)), ("whole picture", untold(whole_system))]
     lines = []
     with Progress(console=console, transient=True) as bar:
@@ -87,8 +97,11 @@ def run_table1(
     return lines
 
 
-def open_classifier(name: str, photos: PhotoSet) -> Classifier:
-    """The classifier that the peers explain: a file that casmap wrote, or a backbone with ImageNet weights by name."""
+def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
+    """The classifier that the peers explain, and whether its classes are the photos'.
+
+    A file that casmap wrote, or a backbone with ImageNet weights by name.
+    """
     if name.endswith(".safetensors"):
         classifier, about = load_classifier(name)
         classes = list(about["classes"])
@@ -96,9 +109,7 @@ def open_classifier(name: str, photos: PhotoSet) -> Classifier:
         check_weights(name)
         classifier = Classifier(name, 1000, pretrained=True)
         classes = list(ImageNetInfo("imagenet-1k").label_names())  # type: ignore[no-untyped-call]
-    if classes != list(photos.classes):
-        raise UserError(f"The classifier {name} does not know exactly the {len(photos.classes)} classes of the photos.")
-    return classifier
+    return classifier, classes == list(photos.classes)
 
 
 def measure(name: str, mapped: Mapped) -> Line:
