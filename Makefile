@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 .PHONY: demo test lint format clean
 
-demo: $(VENV)/.demo ## train CASM and Baseline on embedded data, extract, evaluate; one table, one page
+demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
 	$(BIN)/casmap demo --out demo
 
 test: $(VENV)/.test ## lint, types and the whole test suite
@@ -35,7 +35,7 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
-	$(PIP_INSTALL) --editable '.[train]'
+	$(PIP_INSTALL) --editable '.[train,demo]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt

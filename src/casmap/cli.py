@@ -105,6 +105,9 @@ Out = Annotated[Path, typer.Option(help="folder for all that is written")]
 Data = Annotated[
     str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
 ]
+Mappings = Annotated[
+    list[Path] | None, typer.Option(help="a mapping; several may be given (default: the one that comes with casmap)")
+]
 Boxes = Annotated[
     Path | None,
     typer.Option(help="CSV (file, xmin, ymin, xmax, ymax), COCO JSON, folder of XML files or of wsolevaluation's"),
@@ -190,7 +193,7 @@ def export(
 @app.command()
 def evaluate(
     data: Data,
-    mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
+    mapping: Mappings = None,
     boxes: Boxes = None,
     masks: Masks = None,
     parts: Parts = None,
@@ -204,8 +207,9 @@ def evaluate(
 ) -> None:
     """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
     from casmap.evaluation.report import evaluate_mappings, print_rows, to_json
+    from casmap.mapper import SHIPPED
 
-    results = evaluate_mappings(data, mapping, boxes, masks, parts, area, size, unseen, console, split)
+    results = evaluate_mappings(data, mapping or [SHIPPED], boxes, masks, parts, area, size, unseen, console, split)
     print_rows(results, console)
     if json:
         write_whole(json, to_json(results))
@@ -283,7 +287,7 @@ def study_twins(
 @study.command("table1")
 def study_table1(
     data: Data,
-    mapping: Annotated[list[Path], typer.Option(help="a mapping; several may be given")],
+    mapping: Mappings = None,
     classifier: Annotated[
         str, typer.Option(help="what CAM and Grad-CAM explain: a classifier casmap wrote, or a backbone's name")
     ] = "lite0",
@@ -297,6 +301,7 @@ def study_table1(
     json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
 ) -> None:
     """Put mappings beside CAM and Grad-CAM of one classifier: LE, OM, F1, PxAP, with paired differences."""
+    from casmap.mapper import SHIPPED
     from casmap.studies.table1 import run_table1
 
-    run_table1(data, mapping, classifier, boxes, masks, split, size, unseen, json, console)
+    run_table1(data, mapping or [SHIPPED], classifier, boxes, masks, split, size, unseen, json, console)

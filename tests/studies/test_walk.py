@@ -3,10 +3,12 @@
 import json
 import re
 
+import cv2
 import numpy as np
 import pytest
 from rich.console import Console
 
+from casmap.data.free_photos import free_photos
 from casmap.studies import demo, evidence, twins
 from casmap.training.recipes import QUICK
 
@@ -34,8 +36,11 @@ def test_demo_writes_maps_a_table_and_a_page_that_needs_nothing_else(tmp_path, m
     assert {"OM", "LE", "F1", "MaxBoxAccV2", "PxAP", "spread"} <= set(table["CASM"])
     assert "OM" not in table["centre box"]
     page = (out / "report.html").read_text()
-    assert page.count("data:image/png") == 2
+    assert page.count("data:image/png") == 3
     assert not re.search(r"(src|href)=\"(?!data:)", page)
+    photographs = [json.loads(line) for line in (out / "maps" / "photos" / "boxes.jsonl").read_text().splitlines()]
+    assert len(photographs) == len(free_photos())
+    assert cv2.imread(str(out / "photographs.png")).shape == (5 * 160, len(photographs) * 160, 3)
     for name in ("casm", "baseline"):
         assert len((out / "maps" / name / "boxes.jsonl").read_text().splitlines()) == demo.SHOWN
         assert len(list((out / "maps" / name).glob("*-inpainted.png"))) == demo.SHOWN

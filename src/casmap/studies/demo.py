@@ -1,4 +1,4 @@
-"""The whole walk on embedded data: train, extract, evaluate, one table and one page."""
+"""The whole walk: maps of real photos with the mapping that comes along; then train, extract, evaluate; one page."""
 
 import shutil
 from pathlib import Path
@@ -7,6 +7,7 @@ import numpy as np
 from rich.console import Console
 
 from casmap.atomic import write_whole
+from casmap.data.free_photos import free_photos
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
@@ -25,7 +26,12 @@ SHOWN = 7  # consecutive photos, as in the paper's Figure 2
 
 
 def run_demo(out: Path, seed: int, console: Console) -> None:
-    """Train CASM and Baseline on scenes, extract, evaluate; a second start goes on where the first one stopped."""
+    """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
+    real = out / "maps" / "photos"
+    console.rule("Real photos, with the mapping that comes with casmap")
+    if not (real / "boxes.jsonl").exists():
+        extract_photos([str(path) for path in free_photos()], None, real, everything=True)
+    console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
     held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
@@ -56,7 +62,7 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
 def write_demo_page(
     path: Path, results: Results, mappers: dict[str, SaliencyMapper], photos: Scenes, out: Path, area: float
 ) -> None:
-    """One page with the table, the training curves, and Figure 2 for both mappings, which is also a file of its own."""
+    """One page: Figure 2 of free photos, the table, Figure 2 of scenes, the training curves; both figures as files."""
     rows = results.rows
     table = [
         [title, *(text_of(row.numbers.get(key), scale) for row in rows)]
@@ -72,13 +78,20 @@ def write_demo_page(
     figures = {name: figure2(mapper([photos.image(i) for i in range(SHOWN)])) for name, mapper in mappers.items()}
     gap = np.full((len(figures["CASM"]), 16, 3), 255, np.uint8)
     write_whole(out / "figure2.png", encode_png(np.hstack([figures["CASM"], gap, figures["Baseline"]])))
+    photographs = figure2(SaliencyMapper.load()([*free_photos()]), side=160)
+    write_whole(out / "photographs.png", encode_png(photographs))
     pictures = [
         (f"{name}: original, overlay, masked-in, masked-out, inpainted", data_address(figure))
         for name, figure in figures.items()
     ]
     sections = [
         Section(
-            "Results",
+            "Photographs",
+            "Free photos, mapped in one pass each by the mapping that comes with casmap; no class was asked for.",
+            pictures=[("original, overlay, masked-in, masked-out, inpainted", data_address(photographs))],
+        ),
+        Section(
+            "Scenes",
             f"{len(photos)} scenes never trained on, {len(photos.classes)} classes, alpha = 1, 95 % intervals. "
             f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average. "
             f"{FORMULAS}.",

@@ -85,5 +85,10 @@ def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: i
 
 
 def _square(image: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    framed = cv2.resize(image, (side - 4, side - 4), interpolation=cv2.INTER_AREA)
+    """The picture's central square, in a white frame."""
+    shorter = min(image.shape[:2])
+    top, left = (image.shape[0] - shorter) // 2, (image.shape[1] - shorter) // 2
+    framed = cv2.resize(
+        image[top : top + shorter, left : left + shorter], (side - 4, side - 4), interpolation=cv2.INTER_AREA
+    )
     return np.pad(framed, ((2, 2), (2, 2), (0, 0)), constant_values=255)

@@ -1,0 +1,22 @@
+"""Real photos that anybody may use, from inside a dependency: scikit-image's."""
+
+import importlib.util
+from pathlib import Path
+
+from casmap.errors import UserError
+
+NAMES = ("chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png", "astronaut.png", "camera.png")
+
+
+def free_photos() -> list[Path]:
+    """The files of a cat, a cup of coffee, a rocket, a motorcycle, an astronaut and a cameraman.
+
+    >>> [path.stem for path in free_photos()]
+    ['chelsea', 'coffee', 'rocket', 'motorcycle_left', 'astronaut', 'camera']
+    """
+    found = importlib.util.find_spec("skimage")  # its files are wanted, not its code
+    folders = (found.submodule_search_locations if found else None) or []
+    paths = [Path(folder) / "data" / name for folder in folders for name in NAMES]
+    if not paths or not all(path.is_file() for path in paths):
+        raise UserError("The free photos come with scikit-image: pip install 'casmap[demo]'.")
+    return paths
