@@ -235,7 +235,7 @@ def test_a_device_that_is_not_there_is_refused(mapping, device):
         SaliencyMapper.load(mapping, device)
 
 
-def test_where_no_mapping_comes_along_one_sentence_says_so(tmp_path, monkeypatch) -> None:
+def test_where_the_mapping_that_comes_along_is_missing_one_sentence_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("casmap.mapper.SHIPPED", tmp_path / "casmap.onnx")
-    with pytest.raises(UserError, match="No mapping comes with this version of casmap yet: name one"):
+    with pytest.raises(UserError, match="mapping that comes with casmap is missing"):
         SaliencyMapper.load()

@@ -61,9 +61,7 @@ class SaliencyMapper:
             from casmap.model.onnx_network import load_onnx
 
             if path is None and not Path(SHIPPED).exists():
-                raise UserError(
-                    "No mapping comes with this version of casmap yet: name one, as casmap train writes it."
-                )
+                raise UserError("The mapping that comes with casmap is missing: install casmap again, or name one.")
             onnx = load_onnx(path or SHIPPED, device)
             return cls(onnx, onnx.about["size"], onnx.about)
         from casmap.model.device import find_device  # torch is loaded only when a torch mapping is
