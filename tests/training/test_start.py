@@ -170,6 +170,13 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("name", ["steps", "first_steps", "period"])
+def test_none_at_all_is_refused_not_taken_for_unsaid(monkeypatch, name) -> None:
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
+    with pytest.raises(UserError, match=f"{name} must lie between 1 and"):
+        choose(Many(), {**CPU, name: 0})
+
+
 def test_scenes_get_the_quick_recipe() -> None:
     recipe, reasons = choose(Scenes(classes=3, photos=6, size=32), {"seed": 4})
     assert recipe == QUICK.replace(seed=4)

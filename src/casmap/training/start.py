@@ -108,12 +108,10 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     left = max(0.0, BUDGET - timed.second_stage(base, len(photos)))
     epoch = base.steps_in_epoch(len(photos), 1.0)
     affordable = 10**9 if fast else int(left / 1.5 / timed.algorithm)  # f(0) takes the rest
-    steps = changes.get("steps") or max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
-    recipe = base.replace(
-        steps=steps,
-        first_steps=changes.get("first_steps") or steps,
-        period=changes.get("period") or max(1, min(100, steps // 30)),
-    )
+    steps = max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
+    steps = changes.get("steps", steps)
+    chosen = {"steps": steps, "first_steps": steps, "period": max(1, min(100, steps // 30))}
+    recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
     return recipe, _reasons(recipe, changes, f"{device.type}, {len(photos)} photos", bool(pretrained), side, fast)
 
 
