@@ -24,7 +24,10 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     aside = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        aside.touch()
+        usual = aside.stat().st_mode
         yield aside
+        aside.chmod(usual)  # safetensors makes its files private, and colleagues share mappings
         with open(aside, "rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)

@@ -339,3 +339,9 @@ def test_a_failure_in_the_middle_of_writing_leaves_nothing(tmp_path, monkeypatch
     with pytest.raises(wanted):
         write_tree(tmp_path / "new" / "mapping.safetensors", {"a": torch.ones(2)})
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_file_of_tensors_is_as_private_as_any_other(tmp_path) -> None:
+    (tmp_path / "any.txt").touch()
+    write_tree(tmp_path / "tree.safetensors", {"x": torch.zeros(3)})
+    assert (tmp_path / "tree.safetensors").stat().st_mode == (tmp_path / "any.txt").stat().st_mode
