@@ -1,6 +1,7 @@
 """Extract: a folder of photos in, a folder of maps out."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.model.files import save_mapping
 from casmap.model.network import SaliencyNetwork
+from casmap.saliency_map import VIEWS
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +107,57 @@ def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "x", "0", "2"]
 
 
-def test_a_folder_that_holds_maps_is_left_as_it_is(trip, mapping, tmp_path):
+def test_maps_of_other_photos_stay_and_those_of_the_same_are_replaced(trip, mapping, tmp_path):
     out = tmp_path / "maps"
-    extract_photos([str(trip)], mapping, out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with pytest.raises(UserError, match="already holds maps"):
-        extract_photos([str(trip / "0.png")], mapping, out)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    extract_photos([str(trip / "0.png"), str(trip / "1.png")], mapping, out, everything=True)
+    first = {line["name"]: line for line in lines(out)}
+    other = photo(tmp_path / "oslo" / "0.png", 12, 18)
+    assert extract_photos([str(trip / "1.png"), str(other)], mapping, out, alpha=100.0) == ([], 2, 0)
+    found = {line["name"]: line for line in lines(out)}
+    assert set(found) == {"0", "1", "oslo-0"}
+    assert found["0"] == first["0"]
+    assert found["1"]["box"] is None is not first["1"]["box"]
+    assert found["oslo-0"]["photo"] == str(other)
+    with PIL.Image.open(out / "oslo-0-mask.png") as mask:
+        assert mask.size == (18, 12)
+    kinds = {"0": VIEWS, "1": ("mask", "overlay"), "oslo-0": ("mask", "overlay")}  # no view of another mask is left
+    assert names(out) == sorted(["boxes.jsonl", *(f"{name}-{kind}.png" for name in kinds for kind in kinds[name])])
+
+
+def test_a_relative_name_is_the_same_photo(trip, mapping, tmp_path, monkeypatch):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps")
+    monkeypatch.chdir(trip)
+    extract_photos(["0.png"], mapping, tmp_path / "maps")
+    assert [line["photo"] for line in lines(tmp_path / "maps")] == ["0.png"]
+
+
+def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
+    monkeypatch.chdir(trip)
+    photo(trip / "deep" / "0.png")
+    for _ in range(2):
+        assert extract_photos(["."], mapping, Path("maps")) == ([], 4, 0)
+    assert [line["name"] for line in lines(Path("maps"))] == [f"{trip.name}-0", "1", "2", "deep-0"]
+
+
+@pytest.mark.parametrize("bad", ["{", "[]", '{"photo": "x.png"}', "7", "\xff"])
+def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
+    out = tmp_path / "maps"
+    extract_photos([str(trip / "0.png")], mapping, out)
+    with open(out / "boxes.jsonl", "a") as file:
+        file.write(bad + "\n")
+    before = (out / "boxes.jsonl").read_text()
+    with pytest.raises(UserError, match="line 2"):
+        extract_photos([str(trip)], mapping, out)
+    assert (out / "boxes.jsonl").read_text() == before
+
+
+def test_photos_of_a_kind_that_cannot_be_opened_are_named(trip, mapping, tmp_path):
+    (trip / "IMG_1.HEIC").write_bytes(b"\0\0\0\x24ftypheic")
+    (trip / "notes.txt").write_text("no photo")
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert written == 3
+    assert len(skipped) == 1
+    assert "IMG_1.HEIC" in skipped[0]
 
 
 def test_empty_masks_are_counted(trip, tmp_path):
@@ -157,6 +203,11 @@ PATHS = st.builds(
 @settings(deadline=None)
 @given(st.lists(PATHS, unique=True, max_size=12))
 def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
+    half = len(paths) // 2
+    earlier = {os.path.abspath(path): name for path, name in unique_names(paths[:half]).items()}
+    added = unique_names(paths[half // 2 :], earlier)
+    assert all(added[path] == earlier[os.path.abspath(path)] for path in paths[half // 2 : half])
+    assert len(set(earlier.values()) | set(added.values())) == len(paths)
     found = unique_names(paths)
     assert list(found) == paths
     assert len(set(found.values())) == len(paths)
@@ -200,7 +251,7 @@ def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
 
 
 def test_a_wrong_mapping_is_refused_before_anything_is_written(trip, tmp_path):
-    with pytest.raises(UserError, match=r"0\.png"):
+    with pytest.raises(UserError, match=r"0\.png is no mapping: .*\.onnx"):
         extract_photos([str(trip)], trip / "0.png", tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
 

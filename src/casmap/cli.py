@@ -160,15 +160,15 @@ def extract(
     ] = False,
     alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
     batch: Annotated[int, typer.Option(min=1, help="photos at a time")] = 16,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps")] = "cpu",
+    device: Annotated[str, typer.Option(help="cpu; cuda or mps where the mapping's runtime has it")] = "cpu",
 ) -> None:
-    """Extract masks, overlays and boxes.jsonl. Unreadable photos are named and skipped; the exit code is 1 then."""
+    """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
     from casmap.extraction import extract_photos
 
     skipped, written, empty = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
-    console.print(f"{written} maps in {out}")
+    console.print(f"{written} {'map' if written == 1 else 'maps'} in {out}", soft_wrap=True)
     if empty:
-        complain(f"{empty} of the masks are empty, so their boxes mean nothing: the mapping may need more training.")
+        complain(f"Empty masks, whose boxes mean nothing: {empty}. The mapping may need more training.")
     for complaint in skipped:
         complain(f"skipped: {complaint}")
     if skipped:

@@ -1,17 +1,19 @@
 """Extract: many photos in, a folder of masks, overlays and boxes out."""
 
 import json
+import os
 from collections import Counter
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
 
 from casmap.atomic import whole_file
 from casmap.errors import UnreadableImage, UserError
-from casmap.images import Image, find_images, open_image
+from casmap.images import MAPS, Image, find_images, open_image
 from casmap.mapper import SaliencyMapper
 from casmap.saliency_map import file_name
 
@@ -30,16 +32,17 @@ def extract_photos(
 ) -> tuple[list[str], int, int]:
     """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
 
-    A folder that holds maps is not written to again: which of them belong together could not be told.
+    Maps of other photos that are in the folder already stay there; those of the same photos are replaced.
     """
-    if (out / "boxes.jsonl").exists():
-        raise UserError(f"{out} already holds maps; choose another --out.")
     paths = find_images(sources)
+    earlier = lines_of(out / MAPS)
     mapper = SaliencyMapper.load(mapping, device)
-    names = unique_names(paths)
+    names = unique_names(paths, {os.path.abspath(line["photo"]): line["name"] for line in earlier})
     skipped: list[str] = []
     written = empty = 0
-    with whole_file(out / "boxes.jsonl") as aside, open(aside, "w") as lines:
+    with whole_file(out / MAPS) as aside, open(aside, "w") as lines:
+        again = {os.path.abspath(path) for path in paths}
+        lines.writelines(json.dumps(line) + "\n" for line in earlier if os.path.abspath(line["photo"]) not in again)
         with Progress(console=console or Console(quiet=True), transient=True) as bar:
             task = bar.add_task("extracting", total=len(paths))
             for at in range(0, len(paths), batch):
@@ -62,22 +65,48 @@ def extract_photos(
     return skipped, written, empty
 
 
-def unique_names(paths: list[Path]) -> dict[Path, str]:
+def lines_of(boxes: Path) -> list[dict[str, Any]]:
+    """The lines of a boxes.jsonl, each with its photo and its name; none where there is no such file.
+
+    >>> lines_of(Path("missing/boxes.jsonl"))
+    []
+    """
+    if not boxes.exists():
+        return []
+    found = []
+    for number, text in enumerate(boxes.read_bytes().splitlines(), 1):
+        try:
+            line = json.loads(text)
+            found.append({**line, "photo": str(line["photo"]), "name": str(line["name"])})
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{boxes}: line {number} is not one that casmap writes; choose another --out.") from None
+    return found
+
+
+def unique_names(paths: list[Path], earlier: dict[str, str] | None = None) -> dict[Path, str]:
     """A name for each photo's files: its own; its folder's before it, then a number, where photos share one.
+
+    Photos of `earlier`, by their absolute paths, have their names already.
 
     >>> paths = [Path("a/cat.jpg"), Path("b/cat.jpg"), Path("b/cat.png"), Path("b/dog.jpg")]
     >>> list(unique_names(paths).values())
     ['a-cat', 'b-cat', 'b-cat-2', 'dog']
     """
+    earlier = earlier or {}
+    whole = {path: os.path.abspath(path) for path in paths}
     stems = Counter(file_name(path.stem) for path in paths)
-    taken = {stem for stem, uses in stems.items() if uses == 1}
+    taken = set(earlier.values())
+    alone = {stem for stem, uses in stems.items() if uses == 1} - taken
+    taken |= alone
     names = {}
     for path in paths:
         stem = file_name(path.stem)
-        if stems[stem] == 1:
+        if whole[path] in earlier:
+            names[path] = earlier[whole[path]]
+        elif stem in alone:
             names[path] = stem
-            continue
-        wanted = f"{file_name(path.parent.name)}-{stem}"
-        names[path] = next(name for n in count(1) if (name := wanted if n == 1 else f"{wanted}-{n}") not in taken)
-        taken.add(names[path])
+        else:
+            wanted = f"{file_name(Path(whole[path]).parent.name)}-{stem}"
+            names[path] = next(name for n in count(1) if (name := wanted if n == 1 else f"{wanted}-{n}") not in taken)
+            taken.add(names[path])
     return names

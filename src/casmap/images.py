@@ -37,6 +37,10 @@ FORMATS = {
 }
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
 
+# Photos all the same: who gives a folder of them should hear that they were not opened.
+FOREIGN_SUFFIXES = frozenset((".heic", ".heif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"))
+MAPS = "boxes.jsonl"  # the file that tells a folder of maps from one of photos
+
 
 def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) -> Image:
     """Open a file, its bytes, a Pillow image or an array as (H, W, 3) uint8 RGB, upright as its EXIF data say.
@@ -91,7 +95,8 @@ def find_images(sources: Iterable[str | Path]) -> list[Path]:
     """List the images that files, folders and glob patterns name: in the order given, each once.
 
     A named file is taken whatever its suffix. Folders are searched to the bottom, and folders and patterns give their
-    visible files with one of IMAGE_SUFFIXES, sorted. A source that gives nothing raises UserError.
+    visible files with a suffix of a photo, sorted; folders of maps inside a folder, known by their boxes.jsonl, are
+    left out. A source that gives nothing raises UserError.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -199,14 +204,20 @@ def _images_of(source: Path) -> list[Path]:
     """The images that one source names: at least one."""
     try:
         if source.is_dir():
-            inside = [path for path in source.rglob("*") if not _hidden(path.relative_to(source))]
+            maps = {path.parent for path in source.rglob(MAPS)} - {source}
+            inside = [
+                path
+                for path in source.rglob("*")
+                if not _hidden(path.relative_to(source)) and maps.isdisjoint(path.parents)
+            ]
             missing = f"There is no image in the folder {source}."
         elif source.exists():
             return [source]
         else:
             inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
             missing = f"{source} does not exist, and no image matches it as a pattern."
-        images = [path for path in inside if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+        suffixes = IMAGE_SUFFIXES | FOREIGN_SUFFIXES
+        images = [path for path in inside if path.suffix.lower() in suffixes and path.is_file()]
     except OSError as error:
         raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
     if not images:

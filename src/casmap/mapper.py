@@ -64,6 +64,8 @@ class SaliencyMapper:
                 raise UserError("The mapping that comes with casmap is missing: install casmap again, or name one.")
             onnx = load_onnx(path or SHIPPED, device)
             return cls(onnx, onnx.about["size"], onnx.about)
+        if Path(path).is_file() and Path(path).suffix != ".safetensors":
+            raise UserError(f"{path} is no mapping: casmap writes them as .safetensors and .onnx files.")
         from casmap.model.device import find_device  # torch is loaded only when a torch mapping is
         from casmap.model.files import load_mapping
 

@@ -19,6 +19,7 @@ MASKED = np.uint8(128)  # shown where pixels are taken away: the network sees th
 HEAT = 0.6  # how much of the photo the heat hides where the mask is 1
 INPAINT_RADIUS = 3
 INPAINT_SIDE = 1024
+VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # as they end the names of files
 STRIP_HEIGHT = 256
 STRIP_GAP = 4
 
@@ -199,10 +200,13 @@ class SaliencyMap:
             views["masked-in"] = self.masked_in(alpha)
             views["masked-out"] = self.masked_out(alpha)
             views["inpainted"] = self.inpainted(alpha)
-        paths = {kind: Path(folder) / f"{file_name(self.name)}-{kind}.png" for kind in views}
+        paths = {kind: Path(folder) / f"{file_name(self.name)}-{kind}.png" for kind in VIEWS}
         for kind, path in paths.items():
-            write_whole(path, encode_png(views[kind]))
-        return list(paths.values())
+            if kind in views:
+                write_whole(path, encode_png(views[kind]))
+            else:  # one of an earlier map with this name would show another mask than the new one
+                path.unlink(missing_ok=True)
+        return [paths[kind] for kind in views]
 
     def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:
         """Say what was found, ready for JSON.

@@ -91,6 +91,14 @@ def test_every_fault_is_named(pets, tmp_path):
     assert not report.fine
 
 
+def test_photos_of_a_kind_that_cannot_be_opened_are_named_and_left_out(pets):
+    (pets / "cat" / "IMG_1.HEIC").write_bytes(b"heic")
+    (pets / "cat" / "notes.txt").write_text("no photo")
+    report = check(PhotoFolder(pets))
+    assert report.photos == 5
+    assert report.problems == {Kind.UNREADABLE: ["cat/IMG_1.HEIC: no kind of file that casmap opens"]}
+
+
 def test_progress_is_told_of_every_photo(pets):
     told = []
     check(PhotoFolder(pets), lambda: told.append(1))

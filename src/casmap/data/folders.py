@@ -23,7 +23,7 @@ from casmap.data.layouts import find_layout
 from casmap.data.masks import check_size, open_mask
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.images import IMAGE_SUFFIXES, image_size, open_image
+from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, open_image
 
 Boxes = npt.NDArray[np.float64]
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
@@ -56,9 +56,12 @@ class PhotoFolder:
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
         self._masks, self._parts = _folder(masks), _folder(parts)
-        there = _photos_in(self.root)
+        found = _photos_in(self.root)
+        there = [name for name in found if _suffix(name) in IMAGE_SUFFIXES]
         self._annotations = layout.annotations(Names(there))
         self.problems = list(self._annotations.problems)
+        foreign = sorted(set(found) - set(there))
+        self.problems += [Problem(Kind.UNREADABLE, f"{name}: no kind of file that casmap opens") for name in foreign]
         if self._annotations.listed is not None:
             there = list(self._annotations.listed)
         if layout.only is not None:
@@ -193,12 +196,16 @@ def _photos_in(root: Path) -> list[str]:
     return sorted(below or _photos_below(root, deep=False), key=lambda name: name.split("/"))
 
 
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
+
+
 def _photos_below(folder: Path, deep: bool = True) -> list[str]:
     found = []
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if deep and not name.startswith(".")]
         inside = Path(where).relative_to(folder).as_posix()
         for name in files:
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
+            if _suffix(name) in IMAGE_SUFFIXES | FOREIGN_SUFFIXES and not name.startswith("."):
                 found.append(name if inside == "." else f"{inside}/{name}")
     return [name for name in found if (folder / name).is_file()]

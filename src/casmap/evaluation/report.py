@@ -160,10 +160,11 @@ def print_rows(results: Results, console: Console) -> None:
     console.print(FORMULAS)
     for row in rows:
         crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
-        console.print(
-            f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}",
-            soft_wrap=True,
-        )
+        if crop != squash:  # square photos are the same either way
+            console.print(
+                f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}",
+                soft_wrap=True,
+            )
 
 
 def text_of(number: Number | None, scale: float) -> str:

@@ -108,7 +108,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except (SafetensorError, OSError, ValueError) as error:
-        raise UserError(f"{path} is not a readable safetensors file.") from error
+        raise UserError(f"{path} is not a safetensors file that can be read.") from error
 
 
 def _take_tensors(tree: Any, at: str, tensors: dict[str, Tensor]) -> Any:

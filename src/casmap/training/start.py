@@ -247,13 +247,13 @@ def _seconds(work: Callable[[], None], backbone: str, size: int) -> float:
 def duration(seconds: float) -> str:
     """Seconds as a person says them.
 
-    >>> duration(90), duration(5400), duration(3 * 86400)
-    ('1.5 minutes', '1.5 hours', '3.0 days')
+    >>> duration(1), duration(90), duration(5400), duration(3 * 86400)
+    ('a second', '1.5 minutes', '1.5 hours', '3.0 days')
     """
     for unit, length in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
 def _spread_out(count: int, most: int) -> list[int]:
