@@ -48,7 +48,7 @@ def main() -> None:
         complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx", "onnxscript"):
+        if error.name not in ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx"):
             raise
         complain(f"This needs {error.name}: pip install 'casmap[train]'.")
         sys.exit(2)

@@ -1,7 +1,5 @@
 """Export: a mapping as an ONNX file, which runs without torch."""
 
-import contextlib
-import io
 import json
 import warnings
 from pathlib import Path
@@ -14,9 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from casmap.atomic import whole_file
 from casmap.model.network import SaliencyNetwork
-from casmap.model.onnx_network import KEY, LARGEST, SMALLEST
+from casmap.model.onnx_network import KEY
 
-MANY = 4096  # photos in a batch, at most
 WORTH_HALVING = 1024  # numbers in a tensor
 
 
@@ -25,26 +22,23 @@ def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Pat
 
     half: keep the weights as 16-bit floats, for a file of half the size; they are widened when it is loaded.
     """
-    sides = {
-        2: torch.export.Dim("height", min=SMALLEST, max=LARGEST),
-        3: torch.export.Dim("width", min=SMALLEST, max=LARGEST),
-    }
-    dynamic = {0: torch.export.Dim("batch", min=1, max=MANY), **sides}
-    example = torch.zeros(2, 3, about["size"], about["size"])
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):  # it talks
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            network.cpu().eval(), (example,), dynamo=True, dynamic_shapes=(dynamic,),
-            input_names=["images"], output_names=["masks", "logits"],
-        )  # fmt: skip
-    assert program is not None  # it is only where a file is written at once
-    model = program.model_proto
-    helper.set_model_props(model, {KEY: json.dumps({**network.about(), **about})})
-    if half:
-        halve(model)
-    onnx.checker.check_model(model)
+    any_size = {0: "batch", 2: "height", 3: "width"}
     with whole_file(path) as aside:
-        aside.write_bytes(model.SerializeToString())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # The newer exporter reasons about sizes as symbols: 8 minutes for lite0, whose padding depends on them,
+            # where tracing one example takes a second.
+            torch.onnx.export(
+                network.cpu().eval(), (torch.zeros(2, 3, about["size"], about["size"]),), aside, dynamo=False,
+                input_names=["images"], output_names=["masks", "logits"], opset_version=18,
+                dynamic_axes={"images": any_size, "masks": any_size, "logits": {0: "batch"}},
+            )  # fmt: skip
+        model = onnx.load(aside)
+        helper.set_model_props(model, {KEY: json.dumps({**network.about(), **about})})
+        if half:
+            halve(model)
+        onnx.checker.check_model(model)
+        onnx.save(model, aside)
 
 
 def halve(model: onnx.ModelProto) -> None:
