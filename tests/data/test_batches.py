@@ -7,8 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.data.batches import Batches, random_resized_crop
+from casmap.data import batches as module
+from casmap.data.batches import Batches, normalised, random_resized_crop, whole_photos
 from casmap.data.folders import PhotoFolder
+from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
 from casmap.errors import UnreadableImage
 
@@ -215,3 +217,27 @@ def test_batches_before_an_unreadable_photo_are_given(tmp_path):
     assert [next(made)[1].shape for _ in range(3)] == [(2,)] * 3
     with pytest.raises(UnreadableImage):
         next(made)
+
+
+# ---------------------------------------------------------------------------------------------- whole photos
+
+
+@pytest.mark.parametrize("batch", [1, 3, 16])
+def test_whole_photos_come_in_order_with_their_labels_at_every_size(batch, monkeypatch):
+    monkeypatch.setattr(module, "WINDOW", 5)  # shorter than the list, and no multiple of a batch
+    photos = Scenes(classes=4, photos=20, size=40)
+    chosen = np.array([2, 3, 5, 7, 11, 13, 17, 19])
+    found = list(whole_photos(photos, chosen, (32, 24), batch))
+    assert all(len(labels) == len(small) == len(large) <= batch for labels, (large, small) in found)
+    np.testing.assert_array_equal(torch.cat([labels for labels, _ in found]), photos.labels[chosen])
+    for place, size in enumerate((32, 24)):
+        expected = np.stack([resize(photos.image(int(i)), size, "squash") for i in chosen])
+        np.testing.assert_array_equal(np.concatenate([pictures[place] for _, pictures in found]), expected)
+
+
+def test_whole_photos_are_normalised_as_batches_are():
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    expected = (torch.from_numpy(pictures).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(
+        STD
+    ).view(3, 1, 1)
+    torch.testing.assert_close(normalised(pictures, MEAN, STD), expected)

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.data.batches import Batches
+from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
+from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.model.network import SaliencyNetwork
@@ -19,7 +21,7 @@ from casmap.training.log import read_log
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 from casmap.training.teach import PhotosWithMasks, teach
-from casmap.training.teacher import GRID, TaughtMasks, agreement
+from casmap.training.teacher import GRID, TaughtMasks, agreement, cut_out, fitting_cut
 
 SIZE = 64
 RECIPE = QUICK.replace(
@@ -30,14 +32,34 @@ RECIPE = QUICK.replace(
 def test_agreement_by_hand() -> None:
     mask = torch.tensor([1.0, 0.36, 0.0, 0.0]).repeat_interleave(16).expand(64, 64)[None, None]
     activation = torch.tensor([2.0, 2.0, 2.0, -7.0]).repeat_interleave(16).expand(64, 64)[None, None]
-    taught = agreement(mask, activation)[0, 30]
-    # sqrt((m + .05)(a + .05)): 1.05, sqrt(.41 * 1.05), sqrt(.05 * 1.05), .05; then stretched to 0..1, / 0.3, - 0.5.
+    # sqrt((m + .05)(a + .05)): 1.05, sqrt(.41 * 1.05), sqrt(.05 * 1.05), .05; then stretched to 0..1.
     both = np.array([1.05, np.sqrt(0.41 * 1.05), np.sqrt(0.05 * 1.05), 0.05])
-    wanted = np.clip((both - 0.05) / 1.0 / 0.3 - 0.5, 0, 1)
-    np.testing.assert_allclose(taught[8::16], wanted, atol=1e-5)
-    assert wanted[0] == wanted[1] == 1
-    assert 0 < wanted[2] < 1
-    assert wanted[3] == 0
+    np.testing.assert_allclose(agreement(mask, activation)[0, 30, 8::16], both - 0.05, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.9))
+def test_the_cut_gives_the_area_that_was_asked_for(seed: int, area: float) -> None:
+    agreed = torch.rand(3, GRID, GRID, generator=torch.Generator().manual_seed(seed)) ** 2
+    cut = fitting_cut(agreed, area)
+    assert float(cut_out(agreed, cut).mean()) == pytest.approx(area, abs=0.002)
+
+
+def test_an_area_out_of_reach_has_the_nearest_cut() -> None:
+    agreed = torch.tensor([0.0, 0.0, 0.5, 1.0])
+    assert fitting_cut(agreed, 0.9) == pytest.approx(0.01, abs=1e-4)  # two of four can never be marked
+    assert fitting_cut(agreed, 0.0) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=40, size=SIZE)
+    torch.nn.init.normal_(network.decoder.mask.weight, std=0.5)
+    wanted = np.arange(0, 40, 2)
+    masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
+    pictures = np.stack([resize(photos.image(int(i)), RECIPE.early_size, "squash") for i in wanted])
+    marked = SaliencyMapper(network, SIZE).masks(pictures)[0]
+    assert marked.std() > 0.05
+    assert np.mean([masks[int(i)].mean() / 255 for i in wanted]) == pytest.approx(marked.mean(), abs=0.01)
 
 
 @settings(max_examples=25, deadline=None)
@@ -132,7 +154,7 @@ def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, 
         run.resumed = resumed
         asked.clear()
         masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
-        assert sorted(asked) == again
+        assert sorted(asked) == sorted([*again, *wanted])  # the cut is chosen on all of them
         assert all(np.array_equal(masks[photo], mask) for photo, mask in zip(wanted, kept, strict=True))
 
 

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from itertools import islice
 
 import cv2
 import numpy as np
@@ -12,9 +13,11 @@ import torch
 from torch import Tensor
 
 from casmap.data.photos import PhotoSet
+from casmap.data.resizing import resize
 
 READERS = 2  # threads that open photos
 AHEAD = 2  # batches made while the networks work on one
+WINDOW = 256  # whole photos that may wait in memory
 
 
 class Batches:
@@ -97,3 +100,34 @@ def random_resized_crop(
     top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
     how = cv2.INTER_AREA if h > size else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(image[top : top + h, left : left + w], (size, size), interpolation=how), np.uint8)
+
+
+def whole_photos(
+    photos: PhotoSet, chosen: npt.NDArray[np.int64], sizes: tuple[int, ...], batch: int
+) -> Iterator[tuple[Tensor, list[npt.NDArray[np.uint8]]]]:
+    """Labels (n,) and the photos chosen, whole, squashed to (n, size, size, 3) for each of the sizes, in batches.
+
+    Photos are read in threads, at most WINDOW of them ahead.
+    """
+
+    def squares(index: np.int64) -> list[npt.NDArray[np.uint8]]:
+        photo = photos.image(int(index))
+        return [resize(photo, size, "squash") for size in sizes]
+
+    with ThreadPoolExecutor(READERS) as pool:
+        for start in range(0, len(chosen), WINDOW):
+            window = chosen[start : start + WINDOW]
+            labels, waiting = iter(photos.labels[window]), pool.map(squares, window)
+            while seen := list(islice(waiting, batch)):
+                told = np.array(list(islice(labels, batch)))
+                yield torch.from_numpy(told), [np.stack(pictures) for pictures in zip(*seen, strict=True)]
+
+
+def normalised(pictures: npt.NDArray[np.uint8], mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Pictures (N, H, W, 3) as a network takes them: (N, 3, H, W).
+
+    >>> normalised(np.full((1, 2, 2, 3), 255, np.uint8), (0.5,) * 3, (0.25,) * 3)[0, :, 0, 0]
+    tensor([2., 2., 2.])
+    """
+    middle, spread = (np.array(numbers, np.float32) * 255 for numbers in (mean, std))
+    return torch.from_numpy((pictures - middle) / spread).permute(0, 3, 1, 2)

@@ -1,6 +1,7 @@
 """The teacher: what Algorithm 1's masks and the label's class activation maps agree on, photo by photo.
 
-t = sqrt(m(x) M_y(x)), each of the two and then their mean stretched to 0..1; a pixel counts from CUT on, softly.
+t = sqrt(m(x) M_y(x)), each of the two and then their mean stretched to 0..1; a pixel counts from a cut on, softly.
+The cut is chosen so that the taught masks mark as much of the photos as Algorithm 1's do.
 
 A mapping of Algorithm 1 marks whole objects, but much around small ones; a class activation map of a large picture,
 told the label, knows where the object is, but marks its most telling part. They err on different photos:
@@ -8,8 +9,8 @@ docs/experiments.md.
 """
 
 import io
+import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,8 @@ from torch import Tensor
 from torch.nn.functional import interpolate, relu
 
 from casmap.atomic import write_whole
-from casmap.data.batches import READERS
+from casmap.data.batches import normalised, whole_photos
 from casmap.data.photos import PhotoSet
-from casmap.data.resizing import resize
 from casmap.errors import UserError
 from casmap.model.activation import class_activation
 from casmap.model.network import SaliencyNetwork
@@ -32,7 +32,7 @@ GRID = 64  # a taught mask has so many rows and columns, whatever the photo's sh
 BATCH = 16  # photos that the networks see at a time
 FILE = 256  # masks in a file: what a killed run loses at most
 FLOOR = 0.05  # of each factor: where one of the two says nothing at all, the other still counts
-CUT = 0.3  # share of the largest value from which on a pixel belongs to the object
+SAMPLE = 256  # photos on which the cut is chosen
 
 
 class TaughtMasks:
@@ -52,49 +52,46 @@ class TaughtMasks:
 
     def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "TaughtMasks":
         """Make the masks of whole photos, or of a resumed run those that are not there yet."""
+
+        def agreed(chosen: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+            found = zip(*_agreed(chosen, photos, network, recipe, run.device), strict=True)
+            agreements, areas = (torch.cat(parts) for parts in found)
+            return agreements, areas
+
         starts = range(0, len(self.wanted), FILE)
         with run.progress("The teacher's masks", 0, len(starts)) as advance:
+            sample, areas = agreed(self.wanted[:: math.ceil(len(self.wanted) / SAMPLE)])
+            cut = fitting_cut(sample, float(areas.mean()))
             for start in starts:
                 path = self.folder / f"{start // FILE:06}.npy"
                 if not (run.resumed and path.exists()):
-                    chosen = self.wanted[start : start + FILE]
+                    masks = cut_out(agreed(self.wanted[start : start + FILE])[0], cut)
                     content = io.BytesIO()
-                    np.save(content, np.concatenate(list(_taught(chosen, photos, network, recipe, run.device))))
+                    np.save(content, (255 * masks).round().byte().cpu().numpy())
                     write_whole(path, content.getvalue())
                 try:
                     self._files.append(np.load(path, mmap_mode="r"))
                 except (OSError, ValueError) as error:
                     raise UserError(f"{path} is damaged; without it, its masks are made anew.") from error
-                advance("")
+                advance(f"cut at {cut:.2f}")
         return self
 
 
-def _taught(
+def _agreed(
     chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
-) -> Iterator[npt.NDArray[np.uint8]]:
-    """Taught masks (n, 64, 64) of the photos chosen, a batch at a time; photos are read while the networks work."""
-    mean, std = (np.array(numbers, np.float32) * 255 for numbers in (network.mean, network.std))
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks, a batch at a time."""
     sizes = (recipe.early_size, recipe.teacher_size)
-
-    def squares(index: np.int64) -> list[npt.NDArray[np.uint8]]:
-        photo = photos.image(int(index))
-        return [resize(photo, size, "squash") for size in sizes]
-
-    with ThreadPoolExecutor(READERS) as pool, torch.no_grad():
-        waiting = pool.map(squares, chosen)
-        for start in range(0, len(chosen), BATCH):
-            labels = torch.from_numpy(photos.labels[chosen[start : start + BATCH]]).to(device)
-            seen = [next(waiting) for _ in labels]
-            small, large = (
-                torch.from_numpy((np.stack(pictures) - mean) / std).permute(0, 3, 1, 2).to(device)
-                for pictures in zip(*seen, strict=True)
-            )
-            taught = agreement(network(small)[0], class_activation(network.encoder, large, labels)[:, None])
-            yield (255 * taught).round().byte().cpu().numpy()
+    with torch.no_grad():
+        for labels, pictures in whole_photos(photos, chosen, sizes, BATCH):
+            small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
+            masks = network(small)[0]
+            activations = class_activation(network.encoder, large, labels.to(device))[:, None]
+            yield agreement(masks, activations), masks.mean(dim=(1, 2, 3))
 
 
 def agreement(mask: Tensor, activation: Tensor) -> Tensor:
-    """Masks (N, 1, H, W) in 0..1 and class activation maps (N, 1, h, w) -> taught masks (N, 64, 64) in 0..1.
+    """Masks (N, 1, H, W) in 0..1 and class activation maps (N, 1, h, w) -> agreements (N, 64, 64), stretched to 0..1.
 
     >>> half = torch.tensor([[[[0.0, 1.0]]]])
     >>> agreement(half, 3 * half)[0, 0, [0, -1]]
@@ -103,7 +100,29 @@ def agreement(mask: Tensor, activation: Tensor) -> Tensor:
     m = interpolate(mask, (GRID, GRID), mode="bilinear", antialias=True)
     cam = relu(interpolate(activation, (GRID, GRID), mode="bilinear"))
     both = ((_unit(m) + FLOOR) * (_unit(cam) + FLOOR)).sqrt()
-    return (_unit(both) / CUT - 0.5).clamp(0, 1)[:, 0]
+    return _unit(both)[:, 0]
+
+
+def cut_out(agreed: Tensor, cut: float) -> Tensor:
+    """Taught masks, of the same shape: half at the cut, all from one and a half times the cut on.
+
+    >>> cut_out(torch.tensor([0.1, 0.2, 0.3, 0.9]), 0.2)
+    tensor([0.0000, 0.5000, 1.0000, 1.0000])
+    """
+    return (agreed / cut - 0.5).clamp(0, 1)
+
+
+def fitting_cut(agreed: Tensor, area: float) -> float:
+    """The cut at which the taught masks have this area in the mean, as near as 0.01 to 1 allow.
+
+    >>> round(fitting_cut(torch.linspace(0, 1, 1001), 0.7), 3)
+    0.3
+    """
+    low, high = 0.01, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(cut_out(agreed, middle).mean()) > area else (low, middle)
+    return (low + high) / 2
 
 
 def _unit(maps: Tensor) -> Tensor:
