@@ -1,6 +1,7 @@
 """f(0): where it comes from, said in a sentence, and what is refused."""
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -157,10 +158,32 @@ def test_training_begins_from_the_weights_and_says_so(tmp_path, photos) -> None:
     weights = _backbone(tmp_path / "w.safetensors", classes=1000)
     recipe = RECIPE.replace(weights=str(tmp_path / "w.safetensors"), first_steps=1, first_lr=1e-9, first_decay=0.0)
     classifier, origin = _first(photos, tmp_path / "run", recipe)
-    assert origin.startswith("f(0) is test_resnet with the weights of w.safetensors but a new head, trained on the ")
+    assert re.fullmatch(
+        r"f\(0\) is test_resnet with the weights of w\.safetensors but a new head, its head fitted to the photos "
+        r"\(\d+% right of a fifth held out for that\) and trained on the photos for 1 steps to \d+% training "
+        r"accuracy\.",
+        origin,
+    )
     for name, parameter in classifier.network.named_parameters():
         if name not in HEAD:  # with such a rate a step changes next to nothing
             torch.testing.assert_close(parameter.detach(), weights[name], rtol=0, atol=1e-7, check_stride=False)
+
+
+def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
+    weights = _backbone(tmp_path / "w.safetensors", classes=1000)
+    recipe = RECIPE.replace(weights=str(tmp_path / "w.safetensors"), first_steps=0)
+    classifier, origin = _first(photos, tmp_path / "run", recipe)
+    assert origin.endswith("right of a fifth held out for that).")
+    for name, tensor in classifier.network.state_dict().items():
+        if name not in HEAD:
+            torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0, check_stride=False)
+    assert not (tmp_path / "run" / "classifier-log.csv").exists()
+
+
+def test_random_weights_must_be_trained(tmp_path, photos) -> None:
+    with pytest.raises(UserError, match="must be trained: give it --first-steps"):
+        _first(photos, tmp_path / "run", RECIPE.replace(first_steps=0))
+    assert not (tmp_path / "run").exists()
 
 
 def _bad_weights(folder: Path, kind: str) -> Path:
@@ -181,9 +204,9 @@ def _bad_weights(folder: Path, kind: str) -> Path:
     ("kind", "says"),
     [
         ("other backbone", "are not those of test_resnet"),
-        ("garbage", "is not a readable safetensors file"),
-        ("empty", "is not a readable safetensors file"),
-        ("pickle", "is not a readable safetensors file"),
+        ("garbage", "is not a safetensors file that can be read"),
+        ("empty", "is not a safetensors file that can be read"),
+        ("pickle", "is not a safetensors file that can be read"),
         ("missing", "There is no file"),
     ],
 )
@@ -229,7 +252,7 @@ def test_pretrained_weights_are_taken_as_they_are_on_imagenet_alone(tmp_path, mo
     photos = OfImageNet(names[::-1] if renamed else names)
     _, origin = _first(photos, tmp_path / "run", RECIPE.replace(pretrained=True, first_steps=1))
     beginning = "f(0) is test_resnet with timm's pretrained weights, "
-    assert origin.startswith(beginning + ("trained on the photos for 1 steps" if renamed else "taken as it is"))
+    assert origin.startswith(beginning + ("its head fitted to the photos" if renamed else "taken as it is"))
 
 
 def test_weights_of_a_wheel_are_ready_for_imagenet_and_nothing_else() -> None:

@@ -54,6 +54,7 @@ def test_steps_follow_from_the_epochs() -> None:
     assert PAPER.total_first_steps(imagenet) == 90 * 10_009  # all photos
     assert PAPER.replace(steps=5, first_steps=6).total_steps(imagenet) == 5
     assert PAPER.replace(steps=5, first_steps=6).total_first_steps(imagenet) == 6
+    assert PAPER.replace(first_steps=0).total_first_steps(imagenet) == 0
     assert PAPER.total_steps(3) == 70  # fewer photos than a batch: one step an epoch
 
 
@@ -136,7 +137,7 @@ def test_a_whole_number_is_welcome_where_a_fraction_is() -> None:
         ("epoch_share", 1.5),
         ("steps", 0),
         ("batch", 1),
-        ("first_steps", 0),
+        ("first_steps", -1),
         ("smallest_crop", 0.0),
         ("drop_every", 0.0),
         ("checkpoint_every", 0),

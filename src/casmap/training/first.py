@@ -16,6 +16,7 @@ from casmap.model.device import place
 from casmap.model.files import load_classifier, read_tensors, read_tree, save_classifier, write_tree
 from casmap.model.offline import OFFLINE, missing_wheel
 from casmap.model.pretrained import weights_reachable
+from casmap.training.head import fit_head, has_linear_head
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, undamaged
@@ -40,14 +41,23 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             origin += "taken as it is: its classes are the photos' classes."
         else:
             steps = recipe.total_first_steps(len(photos))
-            run.say(f"f(0): {recipe.backbone} with {source}, trained on the photos for {steps} steps.")
-            accuracy = train_first(classifier, photos, recipe, run, steps)
+            fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
+            if not fits and not steps:
+                raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
+            told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
+            run.say(f"{origin}{' and '.join(told)}.")
+            if fits:
+                accuracy = fit_head(classifier, photos, recipe.early_size, run)
+                told[0] += f" ({accuracy:.0%} right of a fifth held out for that)"
+            if steps:
+                accuracy = train_first(classifier, photos, recipe, run, steps)
+                told[-1] += f" to {accuracy:.0%} training accuracy"
             if accuracy < 0.5:
                 run.say(
-                    f"Warning: f(0) gets only {accuracy:.0%} of its training pictures right, and only those teach the "
-                    "mapping: expect little. Start from --weights, or give it more photos or --first-steps."
+                    f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
+                    "expect little. Start from --weights, or give it more photos or --first-steps."
                 )
-            origin += f"trained on the photos for {steps} steps to {accuracy:.0%} training accuracy."
+            origin += f"{' and '.join(told)}."
     save_classifier(done, classifier, list(photos.classes), {"origin": origin})
     return classifier, origin
 

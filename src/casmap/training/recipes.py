@@ -69,7 +69,7 @@ class Recipe:
     casm_size: int | None = _option(None, "a smaller side for f(0) and Algorithm 1, if the second stage follows")
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
-    first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs)")
+    first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs; 0: only its head)")
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)")
     first_lr: float = _option(1e-3, "highest learning rate of f(0)")
     first_decay: float = _option(0.05, "weight decay of f(0)")
@@ -126,7 +126,9 @@ class Recipe:
 
     def total_first_steps(self, photos: int) -> int:
         """How many steps of training f(0) this is for so many photos."""
-        return self.first_steps or self.first_epochs * self.steps_in_epoch(photos, 1.0)
+        if self.first_steps is not None:
+            return self.first_steps
+        return self.first_epochs * self.steps_in_epoch(photos, 1.0)
 
     def steps_in_epoch(self, photos: int, share: float) -> int:
         """Batches in an epoch over `share` of the photos; at least one."""
@@ -153,7 +155,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "taught_lr": (0, 100),
     "casm_size": (32, 2048),
     "teacher_size": (32, 2048),
-    "first_steps": (1, 10**9),
+    "first_steps": (0, 10**9),
     "first_epochs": (1, 10**6),
     "classifier_lr": (0, 100),
     "mapping_lr": (0, 100),

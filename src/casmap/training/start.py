@@ -23,6 +23,7 @@ from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, is_ready
+from casmap.training.head import ENOUGH
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
@@ -31,6 +32,7 @@ from casmap.training.trainer import Trained, set_up, train
 DAY = 86400.0
 BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
 LEAST_STEPS, MOST_EPOCHS = 200, 30
+FORWARD = 1 / 3  # of a step: looking without learning
 PATIENCE = 2.0  # seconds that one timed step may take
 SAMPLE = 50  # photos whose size is looked at
 
@@ -156,7 +158,9 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
     timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
     seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
-        seconds += timed.first * recipe.total_first_steps(len(photos))
+        fits = recipe.pretrained or recipe.weights is not None
+        looks = min(len(photos), ENOUGH) / recipe.batch * FORWARD if fits else 0.0
+        seconds += timed.first * (recipe.total_first_steps(len(photos)) + looks)
     console.print(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
     if seconds > DAY:
         console.print(

@@ -1,0 +1,62 @@
+"""A new head: the best linear one, fitted to what the backbone sees; the backbone stays."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.functional import cross_entropy
+
+from casmap.data.batches import normalised
+from casmap.data.scenes import Scenes
+from casmap.model.classifier import Classifier
+from casmap.training import head
+from casmap.training.head import L2, best_linear, fit_head
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run
+
+SIZE = 64
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6), classes=st.integers(2, 5))
+def test_nothing_nearby_is_better(seed: int, classes: int) -> None:
+    chance = torch.Generator().manual_seed(seed)
+    features, labels = torch.randn(40, 6, generator=chance), torch.randint(classes, (40,), generator=chance)
+    weight, bias = (tensor.requires_grad_(True) for tensor in best_linear(features, labels, classes))
+    loss = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
+    for slope in torch.autograd.grad(loss, (weight, bias)):  # the loss is convex: no slope, no better place
+        assert slope.abs().max() < 2e-3
+
+
+@pytest.fixture
+def classifier() -> Classifier:
+    torch.manual_seed(0)
+    return Classifier("test_resnet", 4).eval()
+
+
+def _right(classifier: Classifier, photos: Scenes) -> float:
+    pictures = np.stack([photos.image(i) for i in range(len(photos))])
+    with torch.no_grad():
+        seen = classifier(normalised(pictures, classifier.mean, classifier.std)).argmax(dim=1)
+    return float(np.mean(seen.numpy() == photos.labels))
+
+
+def test_the_head_is_fitted_and_the_backbone_stays(classifier, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=60, size=SIZE)
+    before = {name: tensor.clone() for name, tensor in classifier.network.state_dict().items()}
+    assert _right(classifier, photos) < 0.5
+    share = fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
+    after = classifier.network.state_dict()
+    assert {name for name in after if not torch.equal(after[name], before[name])} == {"fc.weight", "fc.bias"}
+    assert _right(classifier, photos) > 0.7  # even on a random backbone
+    assert 0.25 <= share < _right(classifier, photos)  # honest: on photos that it was not fitted to
+
+
+def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(head, "ENOUGH", 10)
+    photos, asked = Scenes(classes=4, photos=36, size=SIZE), []
+    real = photos.image
+    monkeypatch.setattr(photos, "image", lambda index: asked.append(index) or real(index))
+    fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
+    assert sorted(asked) == list(range(0, 36, 4))
