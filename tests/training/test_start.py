@@ -148,7 +148,14 @@ def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypat
     assert recipe.size == 224
     assert recipe.early_size == (160 if taught else 224)
     assert any("of the second stage" in reason for reason in reasons) == taught
-    assert recipe.steps == (1600 if taught else 2400)  # the second stage takes ten of thirty minutes here
+    assert recipe.steps == (2400 if taught else 3600)  # the second stage takes ten of thirty minutes here
+    assert recipe.first_steps == 0  # a head is fitted, which takes no steps
+
+
+def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:
+    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
+    recipe, _ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
+    assert recipe.first_steps == recipe.steps == 2400
 
 
 @pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])

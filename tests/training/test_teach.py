@@ -38,7 +38,7 @@ def test_agreement_by_hand() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.9))
+@given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.8))
 def test_the_cut_gives_the_area_that_was_asked_for(seed: int, area: float) -> None:
     agreed = torch.rand(3, GRID, GRID, generator=torch.Generator().manual_seed(seed)) ** 2
     cut = fitting_cut(agreed, area)

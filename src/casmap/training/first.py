@@ -21,6 +21,8 @@ from casmap.training.log import Log
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, undamaged
 
+SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
+HINT = 480  # steps
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
@@ -47,12 +49,16 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
-                accuracy = fit_head(classifier, photos, recipe.early_size, run)
+                accuracy = fit_head(classifier, photos, recipe.size, run)
                 told[0] += f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
                 accuracy = train_first(classifier, photos, recipe, run, steps)
                 told[-1] += f" to {accuracy:.0%} training accuracy"
-            if accuracy < 0.5:
+            if not steps and accuracy < SURE:
+                run.say(
+                    f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
+                )
+            if accuracy < LITTLE:
                 run.say(
                     f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
                     "expect little. Start from --weights, or give it more photos or --first-steps."

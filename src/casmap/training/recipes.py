@@ -206,8 +206,8 @@ PHOTOS = Recipe(
     freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
     taught_steps=600,
     casm_size=160,
-    first_steps=480,
-    first_lr=3e-4,
+    first_steps=0,
+    first_lr=3e-4,  # for those who say --first-steps
     smallest_crop=0.3,
     checkpoint_every=40,
 )

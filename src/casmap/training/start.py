@@ -23,7 +23,7 @@ from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, is_ready
-from casmap.training.head import ENOUGH
+from casmap.training.head import ENOUGH, has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
@@ -109,10 +109,11 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     timed = time_step(base, len(photos.classes))
     left = max(0.0, BUDGET - timed.second_stage(base, len(photos)))
     epoch = base.steps_in_epoch(len(photos), 1.0)
-    affordable = 10**9 if fast else int(left / 1.5 / timed.algorithm)  # f(0) takes the rest
+    fits = pretrained and has_linear_head(Classifier(backbone, 2))
+    affordable = 10**9 if fast else int(left / (1.0 if fits else 1.5) / timed.algorithm)  # f(0) takes the rest
     steps = max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
     steps = changes.get("steps", steps)
-    chosen = {"steps": steps, "first_steps": steps, "period": max(1, min(100, steps // 30))}
+    chosen = {"steps": steps, "first_steps": 0 if fits else steps, "period": max(1, min(100, steps // 30))}
     recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
     return recipe, _reasons(recipe, changes, f"{device.type}, {len(photos)} photos", bool(pretrained), side, fast)
 
