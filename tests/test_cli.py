@@ -316,7 +316,7 @@ def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):
     for line in lines(tmp_path / "maps"):
         with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-mask.png") as mask:
             sizes[line["photo"]] = mask.size
-    assert sizes == {"rome/1.png": (30, 20), "oslo/1.png": (40, 50)}
+    assert sizes == {str(tmp_path / "rome/1.png"): (30, 20), str(tmp_path / "oslo/1.png"): (40, 50)}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from casmap.errors import UserError
 from casmap.extraction import extract_photos, unique_names
+from casmap.images import open_image
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
@@ -128,7 +129,57 @@ def test_a_relative_name_is_the_same_photo(trip, mapping, tmp_path, monkeypatch)
     extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps")
     monkeypatch.chdir(trip)
     extract_photos(["0.png"], mapping, tmp_path / "maps")
-    assert [line["photo"] for line in lines(tmp_path / "maps")] == ["0.png"]
+    assert [line["photo"] for line in lines(tmp_path / "maps")] == [str(trip / "0.png")]
+
+
+def test_photos_of_one_name_in_two_working_folders_are_two(mapping, tmp_path, monkeypatch):
+    for place in "rome", "oslo":
+        photo(tmp_path / place / "1.png")
+        monkeypatch.chdir(tmp_path / place)
+        extract_photos(["1.png"], mapping, tmp_path / "maps")
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "oslo-1"]
+    assert lines(tmp_path / "maps")[0]["photo"] == str(tmp_path / "rome" / "1.png")
+
+
+def test_a_file_that_casmap_did_not_write_is_never_removed(trip, mapping):
+    mine = photo(trip / "0-inpainted.png")
+    before = mine.read_bytes()
+    for _ in range(2):
+        extract_photos([str(trip / "0.png"), str(mine)], mapping, trip / "maps")
+        extract_photos([str(trip / "1.png")], mapping, trip)
+    assert mine.read_bytes() == before
+
+
+def test_what_was_done_before_a_stop_is_told(trip, mapping, tmp_path, monkeypatch):
+    out = tmp_path / "maps"
+    extract_photos([str(trip)], mapping, out)
+    photo(trip / "0.png", 30, 80)
+    photo(trip / "1.png", 30, 80)
+    asked = []
+
+    def stopping(path):
+        asked.append(path)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return open_image(path)
+
+    monkeypatch.setattr("casmap.extraction.open_image", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos([str(trip)], mapping, out, batch=1)
+    found = {line["name"]: (line["width"], line["height"]) for line in lines(out)}
+    assert sorted(found) == ["0", "1", "2"]
+    for name, size in found.items():
+        with PIL.Image.open(out / f"{name}-mask.png") as mask:
+            assert mask.size == size
+    assert found["0"] == (80, 30) != found["1"]
+
+
+def test_a_photo_that_cannot_be_read_any_more_keeps_its_line(trip, mapping, tmp_path):
+    extract_photos([str(trip)], mapping, tmp_path / "maps")
+    (trip / "1.png").write_bytes(b"no picture")
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert (len(skipped), written) == (1, 2)
+    assert sorted(line["name"] for line in lines(tmp_path / "maps")) == ["0", "1", "2"]
 
 
 def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
@@ -136,7 +187,17 @@ def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
     photo(trip / "deep" / "0.png")
     for _ in range(2):
         assert extract_photos(["."], mapping, Path("maps")) == ([], 4, 0)
-    assert [line["name"] for line in lines(Path("maps"))] == [f"{trip.name}-0", "1", "2", "deep-0"]
+        assert extract_photos([str(path) for path in Path().iterdir()], mapping, Path("maps")) == ([], 4, 0)
+    assert sorted(line["name"] for line in lines(Path("maps"))) == ["1", "2", "deep-0", f"{trip.name}-0"]
+    for _ in range(2):
+        assert extract_photos(["deep"], mapping, Path("deep")) == ([], 1, 0)  # into the photos' own folder
+    with pytest.raises(UserError, match="maps that casmap wrote"):
+        extract_photos(["maps"], mapping, Path("more"))
+
+
+def test_a_file_of_boxes_by_somebody_else_hides_no_photos(trip, mapping, tmp_path):
+    (trip / "boxes.jsonl").write_text('{"image": "0.png", "bbox": [1, 2, 3, 4]}\n')
+    assert extract_photos([str(trip)], mapping, tmp_path / "maps") == ([], 3, 0)
 
 
 @pytest.mark.parametrize("bad", ["{", "[]", '{"photo": "x.png"}', "7", "\xff"])
@@ -153,11 +214,13 @@ def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
 
 def test_photos_of_a_kind_that_cannot_be_opened_are_named(trip, mapping, tmp_path):
     (trip / "IMG_1.HEIC").write_bytes(b"\0\0\0\x24ftypheic")
+    PIL.Image.new("RGB", (16, 12)).save(trip / "2.nef", "TIFF")  # the raw twin of a photo, with its thumbnail
     (trip / "notes.txt").write_text("no photo")
     skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
     assert written == 3
     assert len(skipped) == 1
     assert "IMG_1.HEIC" in skipped[0]
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "1", "2"]
 
 
 def test_empty_masks_are_counted(trip, tmp_path):

@@ -186,6 +186,8 @@ def export(
     from casmap.model.files import load_mapping
 
     path = out or mapping.with_suffix(".onnx")
+    if path.suffix != ".onnx":
+        raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
     export_onnx(*load_mapping(mapping), path, half)
     console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,10 +14,11 @@ from rich.progress import Progress
 
 from casmap.atomic import whole_file
 from casmap.errors import UnreadableImage, UserError
-from casmap.images import MAPS, Image, find_images, open_image
+from casmap.images import FOREIGN_SUFFIXES, Image, find_images, open_image
 from casmap.mapper import SaliencyMapper
-from casmap.saliency_map import file_name
+from casmap.saliency_map import file_name, view_paths
 
+BOXES = "boxes.jsonl"
 EMPTY = 0.001  # a mask with less area than this marks nothing
 
 
@@ -32,37 +34,69 @@ def extract_photos(
 ) -> tuple[list[str], int, int]:
     """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
 
-    Maps of other photos that are in the folder already stay there; those of the same photos are replaced.
+    Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
+    maps agree even where it is stopped halfway.
     """
-    paths = find_images(sources)
-    earlier = lines_of(out / MAPS)
+    paths, skipped = to_map(find_images(sources))
+    earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
     mapper = SaliencyMapper.load(mapping, device)
-    names = unique_names(paths, {os.path.abspath(line["photo"]): line["name"] for line in earlier})
-    skipped: list[str] = []
+    names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
+    again = {os.path.abspath(path) for path in paths} & earlier.keys()
     written = empty = 0
-    with whole_file(out / MAPS) as aside, open(aside, "w") as lines:
-        again = {os.path.abspath(path) for path in paths}
-        lines.writelines(json.dumps(line) + "\n" for line in earlier if os.path.abspath(line["photo"]) not in again)
-        with Progress(console=console or Console(quiet=True), transient=True) as bar:
-            task = bar.add_task("extracting", total=len(paths))
-            for at in range(0, len(paths), batch):
-                opened: list[tuple[Path, Image]] = []
-                for path in paths[at : at + batch]:
-                    try:
-                        opened.append((path, open_image(path)))
-                    except UnreadableImage as error:
-                        skipped.append(str(error))
-                maps = mapper([image for _, image in opened])
-                for (path, _), found in zip(opened, maps, strict=True):
-                    found = replace(found, name=names[path])
-                    found.save(out, everything, alpha)
-                    lines.write(json.dumps({"photo": str(path), **found.to_dict(alpha)}) + "\n")
-                    written += 1
-                    empty += found.area < EMPTY
-                bar.update(task, advance=len(paths[at : at + batch]))
-        if not written:
-            raise UserError(f"None of the {len(paths)} photos can be read; the first: {skipped[0]}")
+    stopped: BaseException | None = None
+    with whole_file(out / BOXES) as aside, open(aside, "w") as lines:
+        lines.writelines(json.dumps(line) + "\n" for photo, line in earlier.items() if photo not in again)
+        try:
+            with Progress(console=console or Console(quiet=True), transient=True) as bar:
+                task = bar.add_task("extracting", total=len(paths))
+                for at in range(0, len(paths), batch):
+                    opened: list[tuple[Path, Image]] = []
+                    for path in paths[at : at + batch]:
+                        try:
+                            opened.append((path, open_image(path)))
+                        except UnreadableImage as error:
+                            skipped.append(str(error))
+                    maps = mapper([image for _, image in opened])
+                    for (path, _), found in zip(opened, maps, strict=True):
+                        photo = os.path.abspath(path)
+                        found = replace(found, name=names[path])
+                        saved = found.save(out, everything, alpha)
+                        if photo in again:  # other views of its earlier map would show another mask
+                            for view in set(view_paths(out, found.name).values()) - set(saved):
+                                view.unlink(missing_ok=True)
+                            again.remove(photo)
+                        lines.write(json.dumps({"photo": photo, **found.to_dict(alpha)}) + "\n")
+                        written += 1
+                        empty += found.area < EMPTY
+                    bar.update(task, advance=len(paths[at : at + batch]))
+        except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
+            stopped = error
+        if stopped is None and not written:
+            raise UserError(f"None of the {len(paths) or len(skipped)} photos can be read; the first: {skipped[0]}")
+        lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
+    if stopped is not None:
+        raise stopped
     return skipped, written, empty
+
+
+def to_map(paths: list[Path]) -> tuple[list[Path], list[str]]:
+    """The photos among the files found, and a sentence for each that is of a kind that is not opened.
+
+    Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
+    """
+    ours: set[Path] = set()
+    for folder in {path.parent for path in paths}:
+        with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
+            ours.update(view for line in lines_of(folder / BOXES) for view in view_paths(folder, line["name"]).values())
+    photos = [path for path in paths if path not in ours]
+    if not photos:
+        raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
+    foreign = [path for path in photos if path.suffix.lower() in FOREIGN_SUFFIXES]
+    photos = [path for path in photos if path.suffix.lower() not in FOREIGN_SUFFIXES]
+    twins = {path.with_suffix("") for path in photos}
+    return photos, [
+        f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
+    ]
 
 
 def lines_of(boxes: Path) -> list[dict[str, Any]]:
@@ -77,7 +111,7 @@ def lines_of(boxes: Path) -> list[dict[str, Any]]:
     for number, text in enumerate(boxes.read_bytes().splitlines(), 1):
         try:
             line = json.loads(text)
-            found.append({**line, "photo": str(line["photo"]), "name": str(line["name"])})
+            found.append({**line, "photo": os.path.abspath(line["photo"]), "name": str(line["name"])})
         except (ValueError, TypeError, KeyError):
             raise UserError(f"{boxes}: line {number} is not one that casmap writes; choose another --out.") from None
     return found

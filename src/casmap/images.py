@@ -37,9 +37,9 @@ FORMATS = {
 }
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
 
-# Photos all the same: who gives a folder of them should hear that they were not opened.
+# Photos all the same, though none that is opened: who gives a folder of them should hear it. (Raw files have the head
+# of a TIFF, and Pillow would take their thumbnail for the photo.)
 FOREIGN_SUFFIXES = frozenset((".heic", ".heif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"))
-MAPS = "boxes.jsonl"  # the file that tells a folder of maps from one of photos
 
 
 def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) -> Image:
@@ -95,8 +95,7 @@ def find_images(sources: Iterable[str | Path]) -> list[Path]:
     """List the images that files, folders and glob patterns name: in the order given, each once.
 
     A named file is taken whatever its suffix. Folders are searched to the bottom, and folders and patterns give their
-    visible files with a suffix of a photo, sorted; folders of maps inside a folder, known by their boxes.jsonl, are
-    left out. A source that gives nothing raises UserError.
+    visible files with a suffix of a photo, sorted. A source that gives nothing raises UserError.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -204,12 +203,7 @@ def _images_of(source: Path) -> list[Path]:
     """The images that one source names: at least one."""
     try:
         if source.is_dir():
-            maps = {path.parent for path in source.rglob(MAPS)} - {source}
-            inside = [
-                path
-                for path in source.rglob("*")
-                if not _hidden(path.relative_to(source)) and maps.isdisjoint(path.parents)
-            ]
+            inside = [path for path in source.rglob("*") if not _hidden(path.relative_to(source))]
             missing = f"There is no image in the folder {source}."
         elif source.exists():
             return [source]

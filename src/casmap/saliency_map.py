@@ -200,12 +200,9 @@ class SaliencyMap:
             views["masked-in"] = self.masked_in(alpha)
             views["masked-out"] = self.masked_out(alpha)
             views["inpainted"] = self.inpainted(alpha)
-        paths = {kind: Path(folder) / f"{file_name(self.name)}-{kind}.png" for kind in VIEWS}
-        for kind, path in paths.items():
-            if kind in views:
-                write_whole(path, encode_png(views[kind]))
-            else:  # one of an earlier map with this name would show another mask than the new one
-                path.unlink(missing_ok=True)
+        paths = view_paths(folder, self.name)
+        for kind, view in views.items():
+            write_whole(paths[kind], encode_png(view))
         return [paths[kind] for kind in views]
 
     def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:
@@ -231,6 +228,15 @@ class SaliencyMap:
     def _grey(self) -> Image:
         """The mask in 8 bits: (H, W)."""
         return np.rint(self.mask * 255).astype(np.uint8)
+
+
+def view_paths(folder: str | Path, name: str) -> dict[str, Path]:
+    """The files of a map with this name, each view's by its kind.
+
+    >>> view_paths("maps", "cat")["masked-in"].as_posix()
+    'maps/cat-masked-in.png'
+    """
+    return {kind: Path(folder) / f"{file_name(name)}-{kind}.png" for kind in VIEWS}
 
 
 def file_name(name: str) -> str:

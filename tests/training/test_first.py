@@ -29,7 +29,7 @@ HEAD = {"fc.weight", "fc.bias"}
 
 @pytest.fixture(scope="module")
 def photos() -> Scenes:
-    return Scenes(classes=4, photos=16, size=32)
+    return Scenes(classes=4, photos=20, size=32)
 
 
 def _first(photos, folder: Path, recipe: Recipe = RECIPE, given: str | None = None, resume: bool = False):

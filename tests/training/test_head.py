@@ -11,7 +11,7 @@ from casmap.data.batches import normalised
 from casmap.data.scenes import Scenes
 from casmap.model.classifier import Classifier
 from casmap.training import head
-from casmap.training.head import L2, best_linear, fit_head
+from casmap.training.head import L2, best_linear, fit_head, some_of_each
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -59,4 +59,23 @@ def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypa
     real = photos.image
     monkeypatch.setattr(photos, "image", lambda index: asked.append(index) or real(index))
     fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
-    assert sorted(asked) == list(range(0, 36, 4))
+    assert sorted(asked) == list(range(10))  # two or three of each class: scenes go round the classes
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 40))
+def test_no_class_is_left_out_before_another_has_two_more(labels: list[int], most: int) -> None:
+    chosen, ranks = some_of_each(np.array(labels), most)
+    taken = [labels[i] for i in chosen]
+    assert len(chosen) == len(set(chosen)) == min(most, len(labels))
+    assert list(chosen) == sorted(chosen)
+    for label in set(labels):
+        assert sorted(ranks[np.array(taken) == label]) == list(range(taken.count(label)))
+        if taken.count(label) < labels.count(label):
+            assert all(taken.count(other) <= taken.count(label) + 1 for other in set(labels))
+
+
+def test_the_fifth_is_held_out_of_every_class(classifier, tmp_path) -> None:
+    torch.manual_seed(0)
+    many = Classifier("test_resnet", 5).eval()
+    assert fit_head(many, Scenes(classes=5, photos=100, size=SIZE), SIZE, Run(tmp_path, QUICK)) > 0.2
+    assert fit_head(classifier, Scenes(classes=4, photos=16, size=SIZE), SIZE, Run(tmp_path, QUICK)) is None

@@ -148,7 +148,10 @@ def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypat
     assert recipe.size == 224
     assert recipe.early_size == (160 if taught else 224)
     assert any("of the second stage" in reason for reason in reasons) == taught
-    assert recipe.steps == (2400 if taught else 3600)  # the second stage takes ten of thirty minutes here
+    # Of thirty minutes: 10,000 looks for the head; the second stage, whose teacher looks at 256 photos twice.
+    looks = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if taught else 1)
+    second = (600 * 0.5 + (600 + 256 / 16) * 0.5) * taught
+    assert recipe.steps == int((1800 - looks - second) / 0.5)
     assert recipe.first_steps == 0  # a head is fitted, which takes no steps
 
 
@@ -217,10 +220,12 @@ def test_minutes_are_foretold_without_one(monkeypatch) -> None:
 def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
     monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.3, 0.5))
     recipe = QUICK.replace(taught_steps=300)
-    assert foretell(Many(), recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + 300 * 0.5)
+    assert foretell(Many(), recipe, _voice()) == pytest.approx(
+        0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5
+    )
     few = Many()
-    few.labels = few.labels[:320]  # ten batches, which the teacher sees once though they are taught thirty times
-    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + 10 * 0.5)
+    few.labels = few.labels[:320]  # ten batches, taught thirty times; the teacher sees eight of them twice
+    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
 
 
 def test_a_step_takes_some_time() -> None:

@@ -56,11 +56,9 @@ class PhotoFolder:
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
         self._masks, self._parts = _folder(masks), _folder(parts)
-        found = _photos_in(self.root)
-        there = [name for name in found if _suffix(name) in IMAGE_SUFFIXES]
+        there, foreign = _photos_in(self.root)
         self._annotations = layout.annotations(Names(there))
         self.problems = list(self._annotations.problems)
-        foreign = sorted(set(found) - set(there))
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: no kind of file that casmap opens") for name in foreign]
         if self._annotations.listed is not None:
             there = list(self._annotations.listed)
@@ -73,9 +71,10 @@ class PhotoFolder:
             if name not in labels:  # nobody will look at it any more, so its problems are told here
                 self.problems += [Problem(Kind.NO_CLASS, name), *self._annotations.of(name).problems]
         if not labels:
+            closed = f" {len(foreign)} files are of kinds that casmap does not open: {foreign[0]}." if foreign else ""
             raise UserError(
                 f"There are no photos in class folders below {root}: give each class a folder with its photos, or give "
-                "annotations that name the classes."
+                f"annotations that name the classes.{closed}"
             )
         self.names, self.classes = list(labels), _sorted(set(labels.values()))
         self._numbers = {name: number for number, name in enumerate(self.classes)}
@@ -189,11 +188,15 @@ def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _photos_in(root: Path) -> list[str]:
-    """Names below `root` of the photos in its folders; where there are none, of those in `root` itself."""
+def _photos_in(root: Path) -> tuple[list[str], list[str]]:
+    """Names of the photos in folders below `root`, or of those in `root` itself; and of files that are not opened."""
     folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
     below = [f"{folder}/{name}" for folder in folders for name in _photos_below(root / folder)]
-    return sorted(below or _photos_below(root, deep=False), key=lambda name: name.split("/"))
+    flat = _photos_below(root, deep=False)
+    photos = [name for name in below if _suffix(name) in IMAGE_SUFFIXES]
+    photos = photos or [name for name in flat if _suffix(name) in IMAGE_SUFFIXES]
+    foreign = [name for name in (*below, *flat) if _suffix(name) not in IMAGE_SUFFIXES]
+    return sorted(photos, key=lambda name: name.split("/")), sorted(foreign)
 
 
 def _suffix(name: str) -> str:

@@ -18,7 +18,7 @@ WORTH_HALVING = 1024  # numbers in a tensor
 
 
 def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Path, half: bool = False) -> None:
-    """Write a mapping as one ONNX file, for any batch and any size of picture.
+    """Write a mapping as one ONNX file, for any batch and, where the backbone has no fixed grid, any size of picture.
 
     half: keep the weights as 16-bit floats, for a file of half the size; they are widened when it is loaded.
     """

@@ -50,15 +50,15 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
                 accuracy = fit_head(classifier, photos, recipe.size, run)
-                told[0] += f" ({accuracy:.0%} right of a fifth held out for that)"
+                told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
                 accuracy = train_first(classifier, photos, recipe, run, steps)
                 told[-1] += f" to {accuracy:.0%} training accuracy"
-            if not steps and accuracy < SURE:
+            if not steps and accuracy is not None and accuracy < SURE:
                 run.say(
                     f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
                 )
-            if accuracy < LITTLE:
+            if accuracy is not None and accuracy < LITTLE:
                 run.say(
                     f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
                     "expect little. Start from --weights, or give it more photos or --first-steps."

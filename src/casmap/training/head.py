@@ -29,17 +29,26 @@ def has_linear_head(classifier: Classifier) -> bool:
     >>> has_linear_head(Classifier("test_resnet", 2)), has_linear_head(Classifier("torchvision/mobilenet_v2", 2))
     (True, False)
     """
-    return classifier.stage_indices is not None and isinstance(classifier.network.get_classifier(), nn.Linear)
+    if classifier.stage_indices is None or not isinstance(head := classifier.network.get_classifier(), nn.Linear):
+        return False
+    picture = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
+    with torch.no_grad():
+        logits, _, last = classifier.eval().look_inside(picture)
+        seen = classifier.network.forward_head(last, pre_logits=True)
+        return seen.shape[1:] == (head.in_features,) and torch.allclose(head(seen), logits, rtol=1e-3, atol=1e-3)
 
 
-def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float:
-    """Give the classifier the best linear head; returns the share that one fitted without a fifth gets right of it."""
-    chosen = np.arange(0, len(photos), -(-len(photos) // ENOUGH))
+def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float | None:
+    """Give the classifier the best linear head; returns the share that one fitted without a fifth gets right of it.
+
+    None where no class has five photos, so that none can be held out.
+    """
+    chosen, ranks = some_of_each(photos.labels, ENOUGH)
     labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
     features = before_head(place(classifier, run.device).eval(), photos, chosen, size, run)
     scale = features.std().clamp_min(1e-6)
     features /= scale
-    tested = torch.arange(len(chosen), device=run.device) % 5 == 4
+    tested = torch.from_numpy(ranks % 5 == 4).to(run.device)
     weight, bias = best_linear(features[~tested], labels[~tested], classifier.classes)
     right = (features[tested] @ weight.T + bias).argmax(dim=1) == labels[tested]
     weight, bias = best_linear(features, labels, classifier.classes)
@@ -47,7 +56,21 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     with torch.no_grad():
         head.weight.copy_(weight / scale)
         head.bias.copy_(bias)
-    return float(right.float().mean()) if tested.any() else 0.0
+    return float(right.float().mean()) if tested.any() else None
+
+
+def some_of_each(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Numbers of photos, rising: the first of each class, the second, and so on, `most` in all; and which of its class.
+
+    >>> some_of_each(np.array([0, 0, 0, 1]), 3)
+    (array([0, 1, 3]), array([0, 1, 0]))
+    """
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    ranks = np.empty_like(labels)
+    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.sort(np.lexsort((labels, ranks))[:most])
+    return chosen, ranks[chosen]
 
 
 def before_head(classifier: Classifier, photos: PhotoSet, chosen: npt.NDArray[np.int64], size: int, run: Run) -> Tensor:

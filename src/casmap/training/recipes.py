@@ -66,7 +66,7 @@ class Recipe:
     taught_steps: int = _option(0, "steps of teaching what Algorithm 1's masks and class activation maps agree on")
     taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)")
     teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels")
-    casm_size: int | None = _option(None, "a smaller side for f(0) and Algorithm 1, if the second stage follows")
+    casm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows")
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
     first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs; 0: only its head)")
@@ -100,7 +100,7 @@ class Recipe:
 
     @property
     def early_size(self) -> int:
-        """The side of the pictures of f(0) and Algorithm 1."""
+        """The side of the pictures of Algorithm 1, and of f(0) where it is trained."""
         return min(self.casm_size or self.size, self.size) if self.taught_steps else self.size
 
     def replace(self, **changes: Any) -> "Recipe":

@@ -27,6 +27,7 @@ from casmap.training.head import ENOUGH, has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
+from casmap.training.teacher import CUT_ON
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -107,10 +108,11 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
         base = base.replace(taught_steps=0)
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
     timed = time_step(base, len(photos.classes))
-    left = max(0.0, BUDGET - timed.second_stage(base, len(photos)))
-    epoch = base.steps_in_epoch(len(photos), 1.0)
     fits = pretrained and has_linear_head(Classifier(backbone, 2))
-    affordable = 10**9 if fast else int(left / (1.0 if fits else 1.5) / timed.algorithm)  # f(0) takes the rest
+    rest = timed.second_stage(base, len(photos)) + (timed.head(base, len(photos)) if fits else 0.0)
+    left = max(0.0, BUDGET - rest)
+    epoch = base.steps_in_epoch(len(photos), 1.0)
+    affordable = 10**9 if fast else int(left / (1.0 if fits else 1.5) / timed.algorithm)  # training f(0) takes a third
     steps = max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
     steps = changes.get("steps", steps)
     chosen = {"steps": steps, "first_steps": 0 if fits else steps, "period": max(1, min(100, steps // 30))}
@@ -159,9 +161,9 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
     timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
     seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
-        fits = recipe.pretrained or recipe.weights is not None
-        looks = min(len(photos), ENOUGH) / recipe.batch * FORWARD if fits else 0.0
-        seconds += timed.first * (recipe.total_first_steps(len(photos)) + looks)
+        seconds += timed.first * recipe.total_first_steps(len(photos))
+        if recipe.pretrained or recipe.weights is not None:
+            seconds += timed.head(recipe, len(photos))
     console.print(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
     if seconds > DAY:
         console.print(
@@ -183,8 +185,16 @@ class Timed:
     teacher: float
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for all of the second stage; the teacher sees each photo once that will be in a batch."""
-        return self.taught * recipe.taught_steps + self.teacher * min(photos / recipe.batch, recipe.taught_steps)
+        """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
+        if not recipe.taught_steps:
+            return 0.0
+        seen = min(photos / recipe.batch, recipe.taught_steps) + min(photos, CUT_ON) / recipe.batch
+        return self.taught * recipe.taught_steps + self.teacher * seen
+
+    def head(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for fitting the head of f(0): one look at each photo, at the mapping's size."""
+        larger = (recipe.size / recipe.early_size) ** 2
+        return self.first * FORWARD * larger * min(photos, ENOUGH) / recipe.batch
 
 
 def time_step(recipe: Recipe, classes: int) -> Timed:

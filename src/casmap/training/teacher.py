@@ -32,7 +32,7 @@ GRID = 64  # a taught mask has so many rows and columns, whatever the photo's sh
 BATCH = 16  # photos that the networks see at a time
 FILE = 256  # masks in a file: what a killed run loses at most
 FLOOR = 0.05  # of each factor: where one of the two says nothing at all, the other still counts
-SAMPLE = 256  # photos on which the cut is chosen
+CUT_ON = 256  # photos on which the cut is chosen
 
 
 class TaughtMasks:
@@ -60,11 +60,13 @@ class TaughtMasks:
 
         starts = range(0, len(self.wanted), FILE)
         with run.progress("The teacher's masks", 0, len(starts)) as advance:
-            sample, areas = agreed(self.wanted[:: math.ceil(len(self.wanted) / SAMPLE)])
-            cut = fitting_cut(sample, float(areas.mean()))
+            cut: float | None = None
             for start in starts:
                 path = self.folder / f"{start // FILE:06}.npy"
                 if not (run.resumed and path.exists()):
+                    if cut is None:
+                        sample, areas = agreed(self.wanted[:: math.ceil(len(self.wanted) / CUT_ON)])
+                        cut = fitting_cut(sample, float(areas.mean()))
                     masks = cut_out(agreed(self.wanted[start : start + FILE])[0], cut)
                     content = io.BytesIO()
                     np.save(content, (255 * masks).round().byte().cpu().numpy())
@@ -73,7 +75,7 @@ class TaughtMasks:
                     self._files.append(np.load(path, mmap_mode="r"))
                 except (OSError, ValueError) as error:
                     raise UserError(f"{path} is damaged; without it, its masks are made anew.") from error
-                advance(f"cut at {cut:.2f}")
+                advance("" if cut is None else f"cut at {cut:.2f}")
         return self
 
 
