@@ -9,15 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import timm
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from casmap.cli import main
 from casmap.data.batches import Batches
 from casmap.data.scenes import Scenes
 from casmap.model.classifier import Classifier
 from casmap.model.files import load_mapping, read_tree
-from casmap.training import trainer
+from casmap.training import teacher, trainer
 from casmap.training.area import AreaController, FixedLambdaR
 from casmap.training.log import read_log
 from casmap.training.recipes import PAPER, QUICK
@@ -30,24 +31,28 @@ OPTIONS = {
     "thinning": "L100", "period": 2, "sample-limit": 4, "checkpoint-every": 2, "threads": 1, "device": "cpu",
     "taught-steps": 20, "teacher-size": 64,
 }  # fmt: skip
-TRAIN = ["train", SCENES, "--no-pretrained", *(f"--{name}={value}" for name, value in OPTIONS.items())]
+WEIGHTS = "weights.safetensors"  # so that the head of f(0) is fitted before all of it is trained
+TRAIN = ["train", SCENES, f"--weights={WEIGHTS}", *(f"--{name}={value}" for name, value in OPTIONS.items())]
 
 # Where the runs die. All of them are forked from one process that has imported everything, and each is the command line
 # itself; SIGKILL comes at an exact place instead of at some moment.
 DEATHS = {
+    "the head of f(0), half fitted": ("line-search", None),
     "f(0), before a checkpoint": ("add classifier-log 1", None),
     "f(0), after a checkpoint": ("add classifier-log 5", "classifier-checkpoint.safetensors"),
     "Algorithm 1, before a checkpoint": ("add log 1", None),
     "Algorithm 1, after a checkpoint": ("add log 5", "checkpoint.safetensors"),
     "in the middle of writing a checkpoint": ("write checkpoint 3", "checkpoint.safetensors"),
     "after the last step": ("settle", "checkpoint.safetensors"),
-    "in the middle of the teacher's masks": ("agreement", None),
+    "before the teacher's first masks": ("agreement 2", None),
+    "after the teacher's first masks": ("agreement 5", None),
     "the second stage, before a checkpoint": ("add taught-log 1", None),
     "the second stage, after a checkpoint": ("add taught-log 19", "taught-checkpoint.safetensors"),
 }
 KILLER = """
 import json, os, signal, sys
 import casmap.model.files as files
+import casmap.training.head as head
 import casmap.training.log as log
 import casmap.training.teacher as teacher
 import casmap.training.trainer as trainer
@@ -79,9 +84,12 @@ def run(where, arguments):
         files.save_file = killing_save
     elif what == "settle":
         trainer.settle = lambda *_: die()
+    elif what == "line-search":
+        head.cross_entropy = lambda *_: die()
     else:
         agreement, asked = teacher.agreement, []
-        teacher.agreement = lambda *maps: die() if asked else asked.append(0) or agreement(*maps)
+        teacher.agreement = lambda *maps: asked.append(0) or (die() if len(asked) == int(rest[0]) else agreement(*maps))
+    teacher.FILE = 8
     sys.argv = ["casmap", *arguments]
     main()
 
@@ -103,6 +111,16 @@ def _casmap(*arguments: object) -> int:
             main()
     torch.set_num_threads(threads)
     return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _weights_here_and_masks_in_four_files(tmp_path_factory):
+    torch.manual_seed(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("here"))
+        patch.setattr(teacher, "FILE", 8)
+        save_file(timm.create_model("test_resnet", num_classes=4).state_dict(), WEIGHTS)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +190,16 @@ def test_it_goes_on_from_its_checkpoint_and_not_from_the_beginning(killed, tmp_p
     monkeypatch.setattr(Batches, "between", between)
     assert _casmap("train", SCENES, "--out", folder, "--resume") == 0  # without any option: they are kept
     assert begun[0] == 4
+
+
+def test_the_teachers_masks_that_are_there_are_not_made_anew(killed, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["after the teacher's first masks"], folder)
+    assert [path.name for path in sorted((folder / "teacher-masks").glob("*.npy"))] == ["000000.npy", "000001.npy"]
+    batches, agreement = [], teacher.agreement
+    monkeypatch.setattr(teacher, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
+    assert _casmap("train", SCENES, "--out", folder, "--resume") == 0
+    assert batches == [16, 16, 8, 8]  # all 32 photos for the cut, then the two files that were not there
 
 
 def test_the_interval_of_checkpoints_may_change_and_changes_nothing(whole, killed, tmp_path) -> None:
