@@ -47,6 +47,16 @@ def _said(console: Console) -> str:
     return console.file.getvalue()
 
 
+def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path) -> None:
+    pets, voice = _folder(tmp_path / "pets"), _voice()
+    for name in ("1.HEIC", "2.heic"):
+        (pets / "cat" / name).write_bytes(b"heic")
+    changes = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
+    begin(str(pets), tmp_path / "run", "quick", changes, console=voice)
+    assert _said(voice).startswith("Left out: 2 photos, the first cat/1.HEIC: no kind of file that casmap opens. ")
+    assert f"casmap data check {pets}" in _said(voice)
+
+
 def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
     recipe, reasons = choose(PhotoFolder(_folder(tmp_path)), CPU)
     assert (recipe.backbone, recipe.pretrained) == ("test_resnet", False)

@@ -11,7 +11,9 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from casmap.data.annotations import Kind
 from casmap.data.batches import READERS
+from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
@@ -65,6 +67,10 @@ def begin(
         raise UserError(
             f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
         )
+    problems = photos.problems if isinstance(photos, PhotoFolder) else []
+    if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
+        told = f"Left out: {len(absent)} photos, the first {absent[0]}. Every one: casmap data check {data}"
+        console.print(told, soft_wrap=True, markup=False)
     if classifier is not None and (backbone := backbone_of(classifier)) is not None:
         changes = {"backbone": backbone, **changes}
     if resume and recipe_name is None:
