@@ -14,6 +14,7 @@ from rich.console import Console
 from casmap import __version__
 from casmap.atomic import write_whole
 from casmap.errors import UserError
+from casmap.memory import reuse_memory
 from casmap.training.recipes import Recipe
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 def main() -> None:
     """Run the command line; a user's mistake is one sentence and exit code 2."""
+    reuse_memory()
     try:
         app()
     except UserError as error:
