@@ -36,7 +36,7 @@ DAY = 86400.0
 BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
 LEAST_STEPS, MOST_EPOCHS = 200, 30
 FORWARD = 1 / 3  # of a step: looking without learning
-PATIENCE = 2.0  # seconds that one timed step may take
+PATIENCE = 5.0  # seconds that one timed step may take
 SAMPLE = 50  # photos whose size is looked at
 
 
