@@ -53,7 +53,7 @@ def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_pat
         (pets / "cat" / name).write_bytes(b"heic")
     changes = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
     begin(str(pets), tmp_path / "run", "quick", changes, console=voice)
-    assert _said(voice).startswith("Left out: 2 photos, the first cat/1.HEIC: no kind of file that casmap opens. ")
+    assert _said(voice).startswith("Photos left out: 2, the first cat/1.HEIC: no kind of file that casmap opens. ")
     assert f"casmap data check {pets}" in _said(voice)
 
 

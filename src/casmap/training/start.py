@@ -69,7 +69,7 @@ def begin(
         )
     problems = photos.problems if isinstance(photos, PhotoFolder) else []
     if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
-        told = f"Left out: {len(absent)} photos, the first {absent[0]}. Every one: casmap data check {data}"
+        told = f"Photos left out: {len(absent)}, the first {absent[0]}. Every one: casmap data check {data}"
         console.print(told, soft_wrap=True, markup=False)
     if classifier is not None and (backbone := backbone_of(classifier)) is not None:
         changes = {"backbone": backbone, **changes}
