@@ -10,7 +10,7 @@ def reuse_memory() -> bool:
     """Tell glibc to keep what is freed, up to 1 GiB; False where another library gives the memory.
 
     Without it the memory of every large feature map goes back to the kernel and comes back as fresh pages, which on two
-    cores took more than half of the time of a forward pass (docs/experiments.md, 25).
+    cores took a third of the time of a forward pass at 224 px, and three fifths at 416 (docs/experiments.md, 25).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
