@@ -43,7 +43,9 @@ class SaliencyNetwork(nn.Module):
         """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W), as arrays."""
         device = next(self.parameters()).device
         with torch.inference_mode():
-            masks, logits = self.eval()(torch.from_numpy(images).to(device))
+            # Channels last: 1.2 times as fast on a CPU (benchmarks/layout.py).
+            pictures = torch.from_numpy(images).to(device, memory_format=torch.channels_last)
+            masks, logits = self.eval()(pictures)
         return masks[:, 0].cpu().numpy(), logits.cpu().numpy()
 
     def about(self) -> dict[str, Any]:
