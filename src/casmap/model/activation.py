@@ -8,7 +8,7 @@ A: the last feature maps, before global average pooling; w^c: the weights of cla
 import torch
 from torch import Tensor, nn
 
-from casmap.errors import UserError
+from casmap.errors import Unsuited
 from casmap.model.classifier import Classifier
 
 
@@ -28,10 +28,10 @@ def class_activation(classifier: Classifier, images: Tensor, classes: Tensor) ->
 def last_features(classifier: Classifier, images: Tensor) -> tuple[Tensor, Tensor]:
     """The feature maps that the head sees, (N, K, h, w), and the logits that it makes of them, (N, C)."""
     if classifier.stage_indices is None:
-        raise UserError(f"Class activation maps need a backbone of timm's or a lite one, not {classifier.backbone}.")
+        raise Unsuited(f"Class activation maps need a backbone of timm's or a lite one, not {classifier.backbone}.")
     logits, _, features = classifier.look_inside(images)
     if features.ndim != 4 or features.shape[1] != classifier.network.num_features:  # tokens, or channels last
-        raise UserError(f"{classifier.backbone} has no feature maps (N, K, h, w) before its head.")
+        raise Unsuited(f"{classifier.backbone} has no feature maps (N, K, h, w) before its head.")
     return features, logits
 
 
@@ -42,4 +42,4 @@ def linear_head(classifier: Classifier, features: Tensor, logits: Tensor) -> nn.
         made = head(features.mean(dim=(2, 3)))
         if torch.allclose(made, logits, rtol=1e-3, atol=1e-3):
             return head
-    raise UserError(f"The head of {classifier.backbone} is not average pooling and one linear layer, as CAM needs it.")
+    raise Unsuited(f"The head of {classifier.backbone} is not average pooling and one linear layer, as CAM needs it.")

@@ -44,7 +44,9 @@ class Trained:
     masked_accuracy: float  # of f' on masked ones
 
 
-def train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = None) -> Trained:
+def train(
+    photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
+) -> Trained:
     """Train a mapping on photos with class labels; the run's folder gets mapping, logs and checkpoints."""
     with run.begun(photos):
         done = run.folder / "mapping.safetensors"
@@ -52,14 +54,14 @@ def train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = N
             run.say(f"This run is finished: {done}")
             trained = Trained(mapping=done, seconds=0.0, **load_mapping(done)[1]["training"])
         else:
-            trained = _train(photos, recipe, run, classifier)
+            trained = _train(photos, recipe, run, classifier, kind)
         for name in ("checkpoint.safetensors", "taught-checkpoint.safetensors"):
             (run.folder / name).unlink(missing_ok=True)
         shutil.rmtree(run.folder / "teacher-masks", ignore_errors=True)
         return trained
 
 
-def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -> Trained:
+def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, kind: type[Mapping]) -> Trained:
     began = time.monotonic()
     path = run.folder / "mapping.safetensors"
     first, origin = first_classifier(photos, recipe, run, classifier)
@@ -67,21 +69,21 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None) -
     if recipe.taught_steps:
         casm_path = run.folder / "casm.safetensors"
         if not (run.resumed and casm_path.exists()):
-            algorithm1(photos, recipe, run, first, origin, casm_path)
+            algorithm1(photos, recipe, run, first, origin, casm_path, kind)
         network, about = load_mapping(casm_path)
         network, area = teach(network, photos, recipe, run)
         training = about["training"] | {"area": area}
         save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
     else:
-        training = algorithm1(photos, recipe, run, first, origin, path)
+        training = algorithm1(photos, recipe, run, first, origin, path, kind)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
 
 
 def algorithm1(
-    photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path
+    photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
     """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
-    players = set_up(place(first, run.device), recipe)
+    players = set_up(place(first, run.device), recipe, kind)
     memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
     batches = Batches(
@@ -111,13 +113,13 @@ def algorithm1(
     return training
 
 
-def set_up(first: Classifier, recipe: Recipe) -> Players:
+def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> Players:
     """The players of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
-    mapping = place(Mapping(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
+    mapping = place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
     classifier_optimizer = torch.optim.SGD(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
