@@ -27,6 +27,10 @@ app.add_typer(study, name="study")
 data_commands = typer.Typer(help="Look at photos and at what is known of them.", no_args_is_help=True)
 app.add_typer(data_commands, name="data")
 
+EXTRAS = {
+    "train": ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx"),
+    "peers": ("captum", "zennit", "torchcam", "skimage"),
+}
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
 
 # Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
@@ -44,15 +48,16 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            complaints.print("Stopped. A training run goes on from its last checkpoint with --resume.")
+            complaints.print("Stopped. A training run goes on from its last checkpoint with --resume, a study without.")
         raise
     except OSError as error:  # of a file or folder that was named: too long a name, a folder nobody may read
         complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if error.name not in ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx"):
+        extra = next((extra for extra, modules in EXTRAS.items() if error.name in modules), None)
+        if extra is None:
             raise
-        complain(f"This needs {error.name}: pip install 'casmap[train]'.")
+        complain(f"This needs {error.name}: pip install 'casmap[{extra}]'.")
         sys.exit(2)
 
 
@@ -293,8 +298,9 @@ def study_table1(
     data: Data,
     mapping: Mappings = None,
     classifier: Annotated[
-        str, typer.Option(help="what CAM and Grad-CAM explain: a classifier casmap wrote, or a backbone's name")
+        str, typer.Option(help="what rivals explain: a classifier casmap wrote, or a backbone's name")
     ] = "lite0",
+    out: Out = Path("runs/table1"),
     boxes: Boxes = None,
     masks: Masks = None,
     split: Split = None,
@@ -302,10 +308,16 @@ def study_table1(
     unseen: Annotated[
         bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
     ] = False,
-    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
+    train: Annotated[str | None, typer.Option(help="photos of the same classes, for the rivals that learn")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="this rival only; may be given several times")] = None,
+    few: Annotated[int, typer.Option(min=1, help="photos for the rivals that take seconds for each")] = 100,
 ) -> None:
-    """Put mappings beside CAM and Grad-CAM of one classifier: LE, OM, F1, PxAP, with paired differences."""
+    """Put mappings beside every rival of the paper's Table 1, on one classifier; a second start goes on."""
     from casmap.mapper import SHIPPED
     from casmap.studies.table1 import run_table1
+    from casmap.studies.table1_files import write_table1
 
-    run_table1(data, mapping or [SHIPPED], classifier, boxes, masks, split, size, unseen, json, console)
+    table, crops = run_table1(
+        data, mapping or [SHIPPED], classifier, out, boxes, masks, split, size, unseen, train, only, few, console
+    )
+    write_table1(table, crops, out, console)

@@ -17,7 +17,6 @@ from casmap.evaluation.evaluate import (
     evaluate,
     localization_errors,
     map_photos,
-    map_with_classes,
     own_alpha_errors,
     whole_system,
 )
@@ -358,26 +357,24 @@ def test_a_mask_of_another_size_than_its_photo_is_a_users_mistake(tmp_path, mask
         measured(perfect, photos, SIZE)
 
 
-# ---------------------------------------------------------------------------------------------- told the class
+# ---------------------------------------------------------------------------------------------- photo by photo
 
 
 @pytest.mark.parametrize("policy", ["crop", "squash"])
-def test_each_picture_comes_with_its_own_class(policy):
+def test_each_picture_comes_once_beside_its_own_class(policy):
     """The background says which photo it is and of which class; photos that nobody annotated never come."""
     photos = Rectangles(photos=2 * BATCH + 5, unknown={0, 2, BATCH - 1, BATCH, BATCH + 7})
     rng = np.random.default_rng(5)
     photos.labels = rng.integers(3, size=len(photos))  # no pattern that a shift would leave as it is
     numbers, sizes = [], []
 
-    def told(pictures, labels):
-        assert len(pictures) == len(labels)
-        assert labels.dtype == photos.labels.dtype
-        np.testing.assert_array_equal(labels, pictures[:, 0, 0, 2] // 10)
+    def system(pictures):
+        labels = pictures[:, 0, 0, 2].astype(np.int64) // 10
         numbers.extend(pictures[:, 0, 0, 0].tolist())
-        sizes.append(len(labels))
+        sizes.append(len(pictures))
         return guessing(pictures)[0], np.where(pictures[:, 0, 0, 0] % 4 == 1, (labels + 1) % 3, labels)
 
-    mapped = map_with_classes(told, photos, SIZE, policy)
+    mapped = map_photos(system, photos, SIZE, policy)
     kept = [i for i in range(len(photos)) if i not in photos.unknown]
     assert numbers == kept
     assert sizes == [BATCH, BATCH]
@@ -385,27 +382,6 @@ def test_each_picture_comes_with_its_own_class(policy):
     assert mapped.right.tolist() == [i % 4 != 1 for i in kept]
     pictures = np.stack([resize(photos.image(i), SIZE, policy) for i in kept])
     np.testing.assert_array_equal(mapped.masks, guessing(pictures)[0])
-
-
-def test_a_system_that_needs_the_class_uses_it():
-    """It marks the object where it is told an ant, all else where not; of twelve photos four are of ants."""
-
-    def told(pictures, labels):
-        masks, _ = perfect(pictures)
-        return np.where((labels == 0)[:, None, None], masks, 1 - masks), None
-
-    mapped = map_with_classes(told, Rectangles(), SIZE, "crop")
-    assert localization_errors(mapped).tolist() == [0, 1, 1] * 4
-    assert np.isnan(mapped.right).all()
-
-
-def test_a_system_that_is_not_told_gives_the_same_through_both():
-    photos = Rectangles(photos=BATCH + 3, unknown={4})
-    one = map_photos(guessing, photos, SIZE, "crop")
-    other = map_with_classes(lambda pictures, labels: guessing(pictures), photos, SIZE, "crop")
-    assert one.names == other.names
-    np.testing.assert_array_equal(one.masks, other.masks)
-    np.testing.assert_array_equal(one.right, other.right)
 
 
 # ---------------------------------------------------------------------------------------------- own alpha

@@ -22,7 +22,7 @@ from casmap.evaluation.localization import (
 )
 from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.wsol import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.saliency_map import binary_mask
+from casmap.saliency_map import binary_mask, tight_box
 
 Floats = npt.NDArray[np.floating]
 BATCH = 32
@@ -35,16 +35,6 @@ class System(Protocol):
 
     def __call__(self, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
         """Pictures (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None where it tells no class."""
-        ...
-
-
-class ToldSystem(Protocol):
-    """Anything that marks pixels once it is told the class."""
-
-    def __call__(
-        self, pictures: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64]
-    ) -> tuple[Floats, npt.NDArray[np.int64] | None]:
-        """Pictures (N, S, S, 3), classes (N,) -> masks (N, S, S) and the class indices that it sees (N,), or None."""
         ...
 
 
@@ -76,11 +66,6 @@ def whole_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
     return np.ones(pictures.shape[:3], np.float32), None
 
 
-def untold(system: System) -> ToldSystem:
-    """A system that needs no class, where one that is told it may stand."""
-    return lambda pictures, labels: system(pictures)
-
-
 def annotated(photos: PhotoSet) -> list[int]:
     """Which photos have something to be measured against."""
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
@@ -103,34 +88,32 @@ def map_photos(
     system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
 ) -> Mapped:
     """Run a system over all annotated photos, resized to (size, size) by one of the supplement's two policies."""
-    return map_with_classes(untold(system), photos, size, policy, progress)
-
-
-def map_with_classes(
-    told: ToldSystem, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
-) -> Mapped:
-    """Run a system that is told each photo's class, as `map_photos` runs one that is not."""
     indices = annotated(photos)
     all_masks, right, truths = [], [], []
     for at in range(0, len(indices), BATCH):
         batch = indices[at : at + BATCH]
         images = [photos.image(index) for index in batch]
-        masks, classes = told(np.stack([resize(image, size, policy) for image in images]), photos.labels[batch])
+        masks, classes = system(np.stack([resize(image, size, policy) for image in images]))
         all_masks.append(masks)
         right.append(np.full(len(batch), np.nan) if classes is None else classes == photos.labels[batch])
         for index, image in zip(batch, images, strict=True):
-            truths.append(_truth(photos, index, image.shape, size, policy))
+            truths.append(truth_of(photos, index, image.shape, size, policy))
             progress()
     return Mapped([photos.names[i] for i in indices], np.concatenate(all_masks), np.concatenate(right), truths)
 
 
-def localization_errors(mapped: Mapped, alpha: float = 1.0) -> npt.NDArray[np.float64]:
-    """LE of each photo: 1 where the box of the binary connected mask misses, 0 where it hits."""
-    boxes = [predicted_box(mask, alpha) for mask in mapped.masks]
+def localization_errors(mapped: Mapped, alpha: float = 1.0, whole: bool = False) -> npt.NDArray[np.float64]:
+    """LE of each photo: 1 where the box of the binary mask misses, 0 where it hits.
+
+    The box goes around the largest component, as in the paper, or around the whole binary mask.
+    """
+    boxes = [tight_box(binary_mask(mask, alpha)) if whole else predicted_box(mask, alpha) for mask in mapped.masks]
     return localization_error(boxes, [truth.boxes for truth in mapped.truths])
 
 
-def own_alpha_errors(mapped: Mapped) -> tuple[npt.NDArray[np.float64], tuple[float, float]]:
+def own_alpha_errors(
+    mapped: Mapped, alphas: tuple[float, ...] = ALPHAS, whole: bool = False
+) -> tuple[npt.NDArray[np.float64], tuple[float, float]]:
     """LE of each photo at the system's own best alpha, chosen on the other half of the photos; and the two alphas.
 
     Which half a photo belongs to follows from its name. The alpha that leaves fewest errors on one half, the smallest
@@ -138,10 +121,10 @@ def own_alpha_errors(mapped: Mapped) -> tuple[npt.NDArray[np.float64], tuple[flo
     """
     half = np.array([is_tuning(name, 0.5) for name in mapped.names])
     if half.all() or not half.any():
-        return localization_errors(mapped), (1.0, 1.0)
-    errors = np.array([localization_errors(mapped, alpha) for alpha in ALPHAS])  # (alphas, photos)
+        return localization_errors(mapped, whole=whole), (1.0, 1.0)
+    errors = np.array([localization_errors(mapped, alpha, whole) for alpha in alphas])  # (alphas, photos)
     best = [int(errors[:, ~part].mean(axis=1).argmin()) for part in (half, ~half)]
-    return np.where(half, errors[best[0]], errors[best[1]]), (ALPHAS[best[0]], ALPHAS[best[1]])
+    return np.where(half, errors[best[0]], errors[best[1]]), (alphas[best[0]], alphas[best[1]])
 
 
 def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
@@ -192,7 +175,8 @@ def _values(mapped: Mapped, area: float | None) -> Iterator[tuple[str, Floats]]:
         yield "evidence precision", np.array([evidence_precision(b, p) for b, p in zip(binary, parts, strict=True)])
 
 
-def _truth(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:
+def truth_of(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:
+    """What is known of an annotated photo of this shape, at the size and by the policy of its pictures."""
     annotation = photos.annotation(index)
     assert annotation is not None  # only annotated photos come here
     if annotation.mask is not None and annotation.mask.shape != shape[:2]:
