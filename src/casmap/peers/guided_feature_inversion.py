@@ -16,7 +16,7 @@ from torch.nn.functional import interpolate
 
 from casmap.errors import Unsuited
 from casmap.model.classifier import Classifier
-from casmap.peers.meaningful_perturbation import blur
+from casmap.peers.blurring import blur
 
 FIRST, STEPS = 11, 80
 RATE, HALVED = 0.01, 10

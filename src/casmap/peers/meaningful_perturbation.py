@@ -12,9 +12,9 @@ takes 99 % of what blurring everything takes: the paper's numbers.
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
-from torchvision.transforms.functional import gaussian_blur
 
 from casmap.model.classifier import Classifier
+from casmap.peers.blurring import blur
 
 SIDE = 28
 L1, L2, BETA = 1e-4, 1e-2, 3
@@ -90,11 +90,3 @@ def smallest_discs(classifier: Classifier, images: Tensor, blurred: Tensor, clas
             if not waiting.any():
                 break
     return masks
-
-
-def blur(maps: Tensor, deviation: float) -> Tensor:
-    """Maps (N, C, H, W) with a Gaussian kernel of this deviation, in pixels."""
-    most = min(maps.shape[-2:]) - 1  # the border is mirrored, at most once
-    side = 2 * min(round(3 * deviation), most) + 1
-    blurred: Tensor = gaussian_blur(maps, [side, side], [deviation, deviation])
-    return blurred

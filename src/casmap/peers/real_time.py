@@ -19,17 +19,18 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, interpolate, relu
-from torchvision.transforms.functional import gaussian_blur
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.model.classifier import Classifier
 from casmap.model.files import read_tree, write_tree
+from casmap.peers.blurring import blur
 
 AREA, AREA_POWER, SMOOTH, PRESERVE = 8.0, 0.3, 0.005, 0.3
 DESTROY_MARGIN, PRESERVE_MARGIN = 5.0, 1.0
 BORDER = 0.3
 CONFIDENCES = (0.0, 6.0)
+BLUR = 11.0
 NOISE, KEPT_NOISE, COLOURS = 0.11, 0.03, 0.66  # of pictures from -1 to 1, as lite0's are
 RATE, DECAY = 1e-3, 1e-4
 STEPS, BATCH, CROP, SEED = 540, 16, 0.3, 0  # each phase: in both, as many photos as CASM in its two stages
@@ -186,7 +187,7 @@ def exchanged(images: Tensor, masks: Tensor, chance: torch.Generator) -> Tensor:
     count = len(images)
     noise = NOISE * torch.randn(images.shape, generator=chance)
     colour = COLOURS * (torch.rand(count, 3, 1, 1, generator=chance) - 0.5)
-    blurred = gaussian_blur(images, [55, 55], [11.0, 11.0])
+    blurred = blur(images, BLUR)
     blurs = torch.rand(count, 1, 1, 1, generator=chance) < 0.5
     kept = images + KEPT_NOISE * torch.randn(images.shape, generator=chance)
     return masks * kept + (1 - masks) * torch.where(blurs, blurred, colour + noise)
