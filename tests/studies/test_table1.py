@@ -466,10 +466,25 @@ def test_the_table_is_printed_with_its_differences(made):
         assert found[:2] == [line.method, line.told]
         assert found[2] == f"{100 * line.numbers['LE, alpha 1'].value:.1f}"
         if line is not table.lines[0]:
-            assert found[-1].startswith(f"{100 * difference(table.lines[0], line).value:+.1f} [")
+            assert found[3].startswith(f"{100 * difference(table.lines[0], line).value:+.1f} [")
     assert "CAM: m >= 0.2 max m; Grad-CAM: m >= 0.15 max m; gradient: graph cut of colours" in text
+    assert "With all columns" not in text
     ratio = table.lines[0].milliseconds / table.bare
     assert f"mine {ratio:.2f} times that" in text
+
+
+def test_in_a_narrow_terminal_there_are_fewer_columns_and_none_is_cut(made, tmp_path):
+    table, crops, _ = made
+    text = io.StringIO()
+    write_table1(table, crops, tmp_path, Console(file=text, width=80))
+    assert "…" not in text.getvalue()
+    lines = text.getvalue().splitlines()
+    values = [line for line in lines if line.split()[-1:] in (["worse"], ["tie"], ["better"])]
+    assert len(values) == len(table.lines) - 1
+    for line in table.lines[1:]:
+        le, told = f"{100 * line.numbers['LE, alpha 1'].value:.1f}", line.name.split()[0]
+        assert any(le in value and told in value for value in values)
+    assert "With all columns and intervals:" in text.getvalue()
 
 
 # ---------------------------------------------------------------------------------------------- refused

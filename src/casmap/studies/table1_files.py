@@ -8,6 +8,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import numpy.typing as npt
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -28,19 +30,24 @@ MEASURES = {
     "PxAP": "PxAP ↑",
     "mask IoU": "mask IoU ↑",
 }
+SUMMARY = (f"LE, {ALPHA_ONE}", f"LE, {OWN_RULE}", "OM", "F1", "PxAP")
 SIDE = 120  # of a picture on the page
+WIDE = 160  # columns of a terminal for all of the table
 
 
 def write_table1(table: Table1, crops: Crops, out: Path, console: Console) -> None:
     """Print the table, and write table1.csv, .md, .json and .html into `out`."""
-    head, rows = cells(table)
-    printed = Table(title=_title(table), show_lines=True)
+    narrow = console.width < WIDE
+    head, rows = summary(table) if narrow else cells(table)
+    printed = Table(title=_title(table), show_lines=not narrow, box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD)
     for place, title in enumerate(head):
         printed.add_column(title, justify="right" if place else "left")
     for row in rows:
         printed.add_row(*row)
     console.print(printed)
     console.print("\n".join(notes(table)), soft_wrap=True)
+    if narrow:
+        console.print(f"With all columns and intervals: {out / 'table1.md'}", soft_wrap=True)
     write_whole(out / "table1.csv", to_csv(table))
     write_whole(out / "table1.md", to_markdown(table))
     write_whole(out / "table1.json", to_json(table))
@@ -52,15 +59,34 @@ def cells(table: Table1) -> tuple[list[str], list[list[str]]]:
     """Head and rows, ranked, as they are printed."""
     ours = table.lines[0]
     measures = [key for key in MEASURES if any(key in line.numbers for line in table.lines)]
-    head = ["", "is told", *(MEASURES[key] for key in measures), "ms", "photos", f"{ours.name} - it"]
+    first, *others = measures
+    head = ["", "is told", MEASURES[first], f"{ours.name} - it", *(MEASURES[key] for key in others), "ms", "photos"]
     rows = [
         [
             line.method + (f"\n({line.paper})" if line.paper else ""),
             line.told,
-            *(_percent(line.numbers.get(key)) for key in measures),
+            _percent(line.numbers[first]),
+            "" if line is ours else _apart(ours, line),
+            *(_percent(line.numbers.get(key)) for key in others),
             _milliseconds(line.milliseconds),
             str(len(line.chosen)),
-            "" if line is ours else _apart(ours, line),
+        ]
+        for line in table.ranked
+    ]
+    return head, rows
+
+
+def summary(table: Table1) -> tuple[list[str], list[list[str]]]:
+    """Head and rows for a narrow terminal: no intervals, and what matters most."""
+    ours = table.lines[0]
+    measures = [key for key in SUMMARY if any(key in line.numbers for line in table.lines)]
+    head = ["", *(MEASURES[key] for key in measures), "ms", "it is"]
+    rows = [
+        [
+            line.name,
+            *(_percent(line.numbers.get(key)).split("\n")[0] for key in measures),
+            _milliseconds(line.milliseconds),
+            "" if line is ours else verdict(difference(ours, line)),
         ]
         for line in table.ranked
     ]
@@ -69,8 +95,9 @@ def cells(table: Table1) -> tuple[list[str], list[list[str]]]:
 
 def notes(table: Table1) -> list[str]:
     """What the columns mean."""
-    ours, rules = table.lines[0], dict.fromkeys((line.method, line.rule) for line in table.lines)
-    told = "; ".join(f"{name}: {rule}" for name, rule in rules if rule is not None)
+    ours, rules = table.lines[0], dict.fromkeys(line.rule for line in table.lines if line.rule is not None)
+    whose = {rule: ", ".join(dict.fromkeys(line.method for line in table.lines if line.rule == rule)) for rule in rules}
+    told = "; ".join(f"{names}: {rule}" for rule, names in whose.items())
     factor = ours.milliseconds / table.bare
     return [
         "LE: the box around the largest component of m >= alpha mean m, alpha = 1. Own alpha: the best of 0.1, 0.2, "
@@ -142,21 +169,31 @@ def to_json(table: Table1) -> str:
 def write_table1_page(path: Path, table: Table1, crops: Crops) -> None:
     """The table, and for the same photos the map of every row, side by side."""
     head, rows = cells(table)
-    sections = [Section("Table 1", " ".join(notes(table)), head, rows)]
+    sections = [Section("Table 1", "\n".join(notes(table)), head, rows)]
     if table.shown:
         photos = [crops.pictures[i] for i in table.shown]
         pictures = [("the photos", data_address(_strip(photos)))]
         for line in table.ranked:
-            found = [SaliencyMap(photo, mask).overlay() for photo, mask in zip(photos, line.shown, strict=True)]
+            found = [_shown(photo, mask) for photo, mask in zip(photos, line.shown, strict=True)]
             title = f"{line.name}: LE {_percent(line.numbers[f'LE, {ALPHA_ONE}'])}"
             pictures.append((title, data_address(_strip(found))))
-        words = "Every row's map over the same photos, and its box at alpha = 1; the rows as in the table."
+        words = (
+            "Every row's map over the same photos, each so bright that its highest hundredth is full, and its box at "
+            "alpha = 1; the rows as in the table."
+        )
         sections.append(Section("The same photos", words, pictures=pictures))
     write_page(path, "Table 1", _title(table), sections)
 
 
 def _title(table: Table1) -> str:
     return f"{max(len(line.chosen) for line in table.lines)} photos, central crop; 95 % bootstrap intervals"
+
+
+def _shown(photo: Image, mask: npt.NDArray[np.floating]) -> Image:
+    """A photo with a map and its box, also where most of the map is next to nothing."""
+    brightest = max(float(np.quantile(mask, 0.99)), float(mask.mean()), 1e-9)
+    brighter = np.minimum(mask / brightest, 1).astype(np.float32)
+    return SaliencyMap(photo, brighter).overlay(float(mask.mean() / brightest / max(brighter.mean(), 1e-9)))
 
 
 def _strip(images: list[Image]) -> Image:
