@@ -484,7 +484,7 @@ def test_in_a_narrow_terminal_there_are_fewer_columns_and_none_is_cut(made, tmp_
     for line in table.lines[1:]:
         le, told = f"{100 * line.numbers['LE, alpha 1'].value:.1f}", line.name.split()[0]
         assert any(le in value and told in value for value in values)
-    assert "With all columns and intervals:" in text.getvalue()
+    assert "rule: LE by the authors' rule. With all columns and intervals:" in text.getvalue()
 
 
 # ---------------------------------------------------------------------------------------------- refused

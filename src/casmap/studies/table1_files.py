@@ -30,7 +30,7 @@ MEASURES = {
     "PxAP": "PxAP ↑",
     "mask IoU": "mask IoU ↑",
 }
-SUMMARY = (f"LE, {ALPHA_ONE}", f"LE, {OWN_RULE}", "OM", "F1", "PxAP")
+SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑"}
 SIDE = 120  # of a picture on the page
 WIDE = 160  # columns of a terminal for all of the table
 
@@ -47,7 +47,9 @@ def write_table1(table: Table1, crops: Crops, out: Path, console: Console) -> No
     console.print(printed)
     console.print("\n".join(notes(table)), soft_wrap=True)
     if narrow:
-        console.print(f"With all columns and intervals: {out / 'table1.md'}", soft_wrap=True)
+        console.print(
+            f"rule: LE by the authors' rule. With all columns and intervals: {out / 'table1.md'}", soft_wrap=True
+        )
     write_whole(out / "table1.csv", to_csv(table))
     write_whole(out / "table1.md", to_markdown(table))
     write_whole(out / "table1.json", to_json(table))
@@ -80,10 +82,10 @@ def summary(table: Table1) -> tuple[list[str], list[list[str]]]:
     """Head and rows for a narrow terminal: no intervals, and what matters most."""
     ours = table.lines[0]
     measures = [key for key in SUMMARY if any(key in line.numbers for line in table.lines)]
-    head = ["", *(MEASURES[key] for key in measures), "ms", "it is"]
+    head = ["", *(SUMMARY[key] for key in measures), "ms", "it is"]
     rows = [
         [
-            line.name,
+            line.name.replace(", the ", ", "),
             *(_percent(line.numbers.get(key)).split("\n")[0] for key in measures),
             _milliseconds(line.milliseconds),
             "" if line is ours else verdict(difference(ours, line)),
