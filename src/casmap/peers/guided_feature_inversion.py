@@ -63,5 +63,6 @@ def _mixed(weights: Tensor, features: Tensor) -> Tensor:
 
 
 def _stretched(maps: Tensor) -> Tensor:
+    """As `peer.unit`, but a flat map, as weights that are all 0 give it, passes a finite gradient."""
     above = maps - maps.amin(dim=(1, 2), keepdim=True)
     return above / above.amax(dim=(1, 2), keepdim=True).clamp_min(1e-6)
