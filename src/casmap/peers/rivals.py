@@ -54,16 +54,16 @@ class Rival:
     """A method beside ours; one that must learn first has `learn` instead of `explain`.
 
     rule: its authors' own, or that of those who measured it for them; None where there is none.
-    slow: it takes seconds for a photo, and is given few. masks: its maps are masks from 0 to 1, and are not stretched.
-    batch: photos that it explains at a time, and then keeps. extra: a module that not all rivals need, and the extra of
-    casmap that brings it.
+    slow: 1 where it takes seconds for a photo, and is given few; 4 where minutes, and a quarter of the few.
+    masks: its maps are masks from 0 to 1, and are not stretched. batch: photos that it explains at a time, and then
+    keeps. extra: a module that not all rivals need, and the extra of casmap that brings it.
     """
 
     name: str
     paper: str
     explain: Peer | None = None
     rule: Rule | None = None
-    slow: bool = False
+    slow: int = 0
     told: Literal["class", "nothing", "boxes"] = "class"
     masks: bool = False
     batch: int = 8
@@ -99,19 +99,19 @@ def _boxes(lesson: Lesson) -> Peer:
 
 RIVALS = (
     Rival("LRP", "Bach et al. 2015", lrp, MeanLevel()),
-    Rival("occlusion", "Zeiler & Fergus 2014", occlusion, slow=True),
+    Rival("occlusion", "Zeiler & Fergus 2014", occlusion, slow=1),
     Rival("deconvnet", "Zeiler & Fergus 2014", deconvnet, MeanLevel()),
     Rival("CAM", "Zhou et al. 2016", cam, above_share(0.2)),
     Rival("Grad-CAM", "Selvaraju et al. 2017", grad_cam, above_share(0.15)),
-    Rival("meaningful perturbation", "Fong & Vedaldi 2017", meaningful_perturbation, MeanLevel(), slow=True),
+    Rival("meaningful perturbation", "Fong & Vedaldi 2017", meaningful_perturbation, MeanLevel(), slow=1),
     Rival("DeSaliNet", "Mahendran & Vedaldi 2016", desalinet, grab_cut()),
     Rival("gradient", "Simonyan et al. 2013", gradient, grab_cut()),
     Rival("feedback", "Cao et al. 2015", feedback, energy(0.95)),
     Rival("excitation backprop", "Zhang et al. 2016", excitation_backprop, MeanLevel()),
-    Rival("guided feature inversion", "Du et al. 2018", guided_feature_inversion, MeanLevel(), slow=True),
-    Rival("Score-CAM", "Wang et al. 2020", score_cam, slow=True),
-    Rival("RISE", "Petsiuk et al. 2018", rise, slow=True, batch=1, extra="torchray"),
-    Rival("extremal perturbation", "Fong et al. 2019", extremal_perturbation, slow=True, batch=1, extra="torchray"),
+    Rival("guided feature inversion", "Du et al. 2018", guided_feature_inversion, MeanLevel(), slow=1),
+    Rival("Score-CAM", "Wang et al. 2020", score_cam, slow=1),
+    Rival("RISE", "Petsiuk et al. 2018", rise, slow=1, batch=1, extra="torchray"),
+    Rival("extremal perturbation", "Fong et al. 2019", extremal_perturbation, slow=4, batch=1, extra="torchray"),
     Rival("real-time saliency", "Dabkowski & Gal 2017", rule=above(0.5), masks=True, learn=_real_time),
     Rival("adversarial localization", "Fan et al. 2017", told="nothing", masks=True, learn=_adversarial),
     Rival("box regression", "Simonyan & Zisserman 2014", told="boxes", masks=True, learn=_boxes),

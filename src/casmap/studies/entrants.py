@@ -132,7 +132,8 @@ class Explainer:
         else:
             told = {"nothing" if self.rival.told == "nothing" else "boxes, in training": np.zeros_like(seen)}
         rival, sees, work = self.rival, seen if knows else None, partial(self.explain, seen)
-        chosen = np.flatnonzero(~shown_boxes) if rival.told == "boxes" else self.crops.few(few if rival.slow else None)
+        given = max(1, few // rival.slow) if rival.slow else None
+        chosen = np.flatnonzero(~shown_boxes) if rival.told == "boxes" else self.crops.few(given)
         for what, classes in told.items():
             seconds = partial(self.seconds, classes) if rival.slow else None
             masks = partial(self.masks, classes)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from rich.console import Console
 from rich.progress import Progress
 from timm.data.imagenet_info import ImageNetInfo
@@ -193,7 +194,8 @@ def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
         check_weights(name)
         classifier = Classifier(name, 1000, pretrained=True)
         classes = list(ImageNetInfo("imagenet-1k").label_names())  # type: ignore[no-untyped-call]
-    return classifier.eval().requires_grad_(False), classes == list(photos.classes)
+    laid = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # faster (experiment 30)
+    return laid, classes == list(photos.classes)
 
 
 def same_setting(out: Path, classifier: Classifier, crops: Crops) -> None:
