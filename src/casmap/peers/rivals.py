@@ -54,7 +54,7 @@ class Rival:
     """A method beside ours; one that must learn first has `learn` instead of `explain`.
 
     rule: its authors' own, or that of those who measured it for them; None where there is none.
-    slow: 1 where it takes seconds for a photo, and is given few; 4 where minutes, and a quarter of the few.
+    slow: 1 where it takes seconds for a photo, and is given few; n where more, and an n-th of the few.
     masks: its maps are masks from 0 to 1, and are not stretched. batch: photos that it explains at a time, and then
     keeps. extra: a module that not all rivals need, and the extra of casmap that brings it.
     """
@@ -110,8 +110,8 @@ RIVALS = (
     Rival("excitation backprop", "Zhang et al. 2016", excitation_backprop, MeanLevel()),
     Rival("guided feature inversion", "Du et al. 2018", guided_feature_inversion, MeanLevel(), slow=1),
     Rival("Score-CAM", "Wang et al. 2020", score_cam, slow=1),
-    Rival("RISE", "Petsiuk et al. 2018", rise, slow=1, batch=1, extra="torchray"),
-    Rival("extremal perturbation", "Fong et al. 2019", extremal_perturbation, slow=4, batch=1, extra="torchray"),
+    Rival("RISE", "Petsiuk et al. 2018", rise, slow=4, batch=1, extra="torchray"),
+    Rival("extremal perturbation", "Fong et al. 2019", extremal_perturbation, slow=10, batch=1, extra="torchray"),
     Rival("real-time saliency", "Dabkowski & Gal 2017", rule=above(0.5), masks=True, learn=_real_time),
     Rival("adversarial localization", "Fan et al. 2017", told="nothing", masks=True, learn=_adversarial),
     Rival("box regression", "Simonyan & Zisserman 2014", told="boxes", masks=True, learn=_boxes),
