@@ -9,8 +9,7 @@ import pytest
 
 from casmap.errors import UserError
 from casmap.images import open_image
-from casmap.saliency_map import SaliencyMap
-from casmap.studies.page import Curve, Section, curve, data_address, figure2, write_page
+from casmap.studies.page import Curve, Section, curve, data_address, write_page
 
 
 class Elements(HTMLParser):
@@ -96,44 +95,6 @@ def test_a_picture_comes_back_from_its_address():
     head, _, content = data_address(image).partition(",")
     assert head == "data:image/png;base64"
     np.testing.assert_array_equal(open_image(base64.b64decode(content)), image)
-
-
-# ---------------------------------------------------------------------------------------------- figure 2
-
-
-def maps(count):
-    """Maps of grey photos of different shapes, with a bright object in the middle."""
-    found = []
-    for number in range(count):
-        photo = np.full((40 + 8 * number, 64, 3), 100, np.uint8)
-        mask = np.zeros(photo.shape[:2], np.float32)
-        mask[10:30, 20:40] = 1
-        photo[mask == 1] = 250
-        found.append(SaliencyMap(photo, mask))
-    return found
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_figure_2_has_a_column_for_each_photo_and_five_rows(count):
-    figure = figure2(maps(count), side=32)
-    assert figure.shape == (5 * 32, count * 32, 3)
-    assert figure.dtype == np.uint8
-
-
-def test_the_rows_of_figure_2_are_photo_overlay_masked_in_masked_out_and_inpainted():
-    figure = figure2(maps(1), side=44)
-    photo, overlay, masked_in, masked_out, inpainted = figure.reshape(5, 44, 44, 3)
-    inside, outside = (22, 20), (6, 6)
-    assert photo[inside].tolist() == [250] * 3
-    assert photo[outside].tolist() == [100] * 3
-    assert overlay[inside].tolist() != [250] * 3
-    assert overlay[outside].tolist() == [100] * 3
-    assert masked_in[inside].tolist() == [250] * 3
-    assert masked_in[outside].tolist() == [128] * 3
-    assert masked_out[inside].tolist() == [128] * 3
-    assert masked_out[outside].tolist() == [100] * 3
-    assert abs(inpainted[inside].astype(int) - 100).max() < 40
-    assert (figure[:2] == 255).all()  # a white frame around each
 
 
 # ---------------------------------------------------------------------------------------------- curves

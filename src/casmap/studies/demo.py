@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 
 from casmap.atomic import write_whole
@@ -15,14 +14,14 @@ from casmap.evaluation.report import COLUMNS, FORMULAS, Results, compare, print_
 from casmap.extraction import extract_photos
 from casmap.images import encode_png
 from casmap.mapper import SaliencyMapper
-from casmap.studies.page import Section, curve, data_address, figure2, write_page
+from casmap.studies.figure2 import SHOWN, WITH_OVERLAY, block, side_by_side
+from casmap.studies.page import Section, curve, data_address, write_page
 from casmap.studies.pair import train_pair
 from casmap.training.log import read_log
 from casmap.training.recipes import QUICK
 
 PHOTOS = 2000
 HELD_OUT_PHOTOS = 400
-SHOWN = 7  # consecutive photos, as in the paper's Figure 2
 
 
 def run_demo(out: Path, seed: int, console: Console) -> None:
@@ -75,14 +74,13 @@ def write_demo_page(
         curve("lambda_R", "lambda_r", logs),
         curve("accuracy on masked pictures", "masked_accuracy", logs),
     ]
-    figures = {name: figure2(mapper([photos.image(i) for i in range(SHOWN)])) for name, mapper in mappers.items()}
-    gap = np.full((len(figures["CASM"]), 16, 3), 255, np.uint8)
-    write_whole(out / "figure2.png", encode_png(np.hstack([figures["CASM"], gap, figures["Baseline"]])))
-    photographs = figure2(SaliencyMapper.load()([*free_photos()]), side=160)
+    found = {name: mapper([photos.image(i) for i in range(SHOWN)]) for name, mapper in mappers.items()}
+    write_whole(out / "figure2.png", encode_png(side_by_side(list(found.values()), WITH_OVERLAY)))
+    photographs = block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160)
     write_whole(out / "photographs.png", encode_png(photographs))
     pictures = [
-        (f"{name}: original, overlay, masked-in, masked-out, inpainted", data_address(figure))
-        for name, figure in figures.items()
+        (f"{name}: original, overlay, masked-in, masked-out, inpainted", data_address(block(maps, WITH_OVERLAY)))
+        for name, maps in found.items()
     ]
     sections = [
         Section(

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: tables, curves, and pictures as in Figure 2."""
+"""One self-contained HTML page: tables, curves and pictures."""
 
 import base64
 from collections.abc import Sequence
@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import cv2
 import jinja2
 import numpy as np
-import numpy.typing as npt
 
 from casmap.atomic import write_whole
 from casmap.images import Image, encode_png
-from casmap.saliency_map import SaliencyMap
 
 
 @dataclass
@@ -26,6 +23,7 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     pictures: Sequence[tuple[str, str]] = ()  # (caption, data address)
     curves: Sequence["Curve"] = ()
+    words: bool = False  # whether the cells are sentences, which may be broken into lines
 
 
 @dataclass
@@ -60,19 +58,12 @@ def write_page(path: Path, title: str, lead: str, sections: list[Section]) -> No
 
 def data_address(image: Image) -> str:
     """A picture as an address that holds it."""
-    return "data:image/png;base64," + base64.b64encode(encode_png(image)).decode()
+    return png_address(encode_png(image))
 
 
-def figure2(maps: Sequence[SaliencyMap], side: int = 112) -> Image:
-    """The paper's Figure 2 for any number of photos: rows original, overlay, masked-in, masked-out, inpainted."""
-    rows = [
-        [found.photo for found in maps],
-        [found.overlay() for found in maps],
-        [found.masked_in() for found in maps],
-        [found.masked_out() for found in maps],
-        [found.inpainted() for found in maps],
-    ]
-    return np.vstack([np.hstack([_square(image, side) for image in row]) for row in rows])
+def png_address(png: bytes) -> str:
+    """A PNG file as an address that holds it."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: int = 10) -> Curve:
@@ -82,13 +73,3 @@ def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: i
         chunks = [rows[at : at + smooth] for at in range(0, len(rows), smooth)]
         lines[name] = [(chunk[-1]["step"], float(np.mean([row[key] for row in chunk]))) for chunk in chunks]
     return Curve(title, lines)
-
-
-def _square(image: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:
-    """The picture's central square, in a white frame."""
-    shorter = min(image.shape[:2])
-    top, left = (image.shape[0] - shorter) // 2, (image.shape[1] - shorter) // 2
-    framed = cv2.resize(
-        image[top : top + shorter, left : left + shorter], (side - 4, side - 4), interpolation=cv2.INTER_AREA
-    )
-    return np.pad(framed, ((2, 2), (2, 2), (0, 0)), constant_values=255)

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from rich.console import Console
 from rich.progress import Progress
-from timm.data.imagenet_info import ImageNetInfo
 
 from casmap.atomic import write_whole
 from casmap.data.photos import PhotoSet
@@ -24,14 +22,14 @@ from casmap.evaluation.report import names_of
 from casmap.evaluation.wsol import is_tuning
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
-from casmap.model.files import load_classifier, save_classifier
+from casmap.model.files import save_classifier
 from casmap.peers.rivals import RIVALS, Lesson, Rival
+from casmap.studies.classifiers import fingerprint, open_classifier
 from casmap.studies.crops import Crops, Indices, read_crops
 from casmap.studies.entrants import Entrant, bare, constants_enter, mapping_enters, see
 from casmap.studies.fallback import explainer_of
 from casmap.studies.maps import Maps
 from casmap.studies.timing import Work, milliseconds
-from casmap.training.first import check_weights
 
 SHOWN = 7  # photos on the page
 ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
@@ -182,29 +180,10 @@ def learned_in(out: Path, lessons: PhotoSet | None) -> Path:
     return out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
-    """The classifier that the rivals explain, and whether its classes are the photos'.
-
-    A file that casmap wrote, or a backbone with ImageNet weights by name.
-    """
-    if name.endswith(".safetensors"):
-        classifier, about = load_classifier(name)
-        classes = list(about["classes"])
-    else:
-        check_weights(name)
-        classifier = Classifier(name, 1000, pretrained=True)
-        classes = list(ImageNetInfo("imagenet-1k").label_names())  # type: ignore[no-untyped-call]
-    laid = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # faster (experiment 30)
-    return laid, classes == list(photos.classes)
-
-
 def same_setting(out: Path, classifier: Classifier, crops: Crops) -> None:
     """Maps are kept in `out` for one classifier and one set of pictures: refuse others."""
-    weights = hashlib.sha256()
-    for name, tensor in sorted(classifier.state_dict().items()):
-        weights.update(name.encode() + tensor.numpy().tobytes())
     setting = {
-        "classifier": weights.hexdigest(),
+        "classifier": fingerprint(classifier),
         "photos": hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest(),
         "size": crops.size,
     }

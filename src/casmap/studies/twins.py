@@ -26,13 +26,14 @@ from casmap.model.decoder import Mapping
 from casmap.model.files import load_classifier
 from casmap.model.network import SaliencyNetwork
 from casmap.saliency_map import binary_mask
-from casmap.studies.page import Section, data_address, figure2, write_page
+from casmap.studies.figure2 import SHOWN, WITH_OVERLAY, block
+from casmap.studies.page import Section, data_address, write_page
 from casmap.studies.pair import train_pair
 from casmap.training.first import first_classifier
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
-PHOTOS, HELD_OUT_PHOTOS, SHOWN = 2000, 500, 7
+PHOTOS, HELD_OUT_PHOTOS = 2000, 500
 AREA = 0.2  # both cues together cover about 0.07 of these pictures
 
 
@@ -75,7 +76,7 @@ def run_twins(out: Path, seed: int, console: Console) -> dict[str, object]:
     console.print(table)
     write_whole(out / "twins.json", json.dumps(result, indent=2) + "\n")
     shown = [
-        (name, data_address(figure2(mapper([photos.image(i) for i in range(SHOWN)]))))
+        (name, data_address(block(mapper([photos.image(i) for i in range(SHOWN)]), WITH_OVERLAY)))
         for name, mapper in mappers.items()
     ]
     write_page(out / "twins.html", "Twins", (__doc__ or "").strip(), [Section("Maps", pictures=shown)])

@@ -43,7 +43,7 @@ class Run:
     @contextmanager
     def begun(self, photos: PhotoSet) -> Iterator[None]:
         """Keep recipe and photos: the folder holds a run now; a mistake before there is anything to keep undoes it."""
-        described = _describe(photos)
+        described = describe(photos)
         kept = self.folder / "photos.json"
         before = set(self.folder.iterdir()) if self.folder.is_dir() else set()
         existed = self.folder.is_dir()
@@ -120,7 +120,7 @@ def kept_recipe(path: Path) -> Recipe:
         raise UserError(f"{path} is damaged: the run cannot be resumed.") from error
 
 
-def _describe(photos: PhotoSet) -> str:
+def describe(photos: PhotoSet) -> str:
     """What makes two sets of photos the same for training: their names and classes."""
     names = hashlib.sha256("\n".join(photos.names).encode()).hexdigest()
     return json.dumps({"photos": len(photos), "classes": photos.classes, "names": names}, indent=2)

@@ -1,0 +1,80 @@
+"""Figures with axes, as PNG files."""
+
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from casmap.evaluation.evaluate import Number
+
+BLUE, ORANGE, GREY = "#2a78d6", "#d9730d", "#8a8a8a"
+DPI = 150
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a file."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=DPI)
+    return content.getvalue()
+
+
+def ranked(numbers: Mapping[str, Number], title: str, marked: Sequence[str] = ()) -> bytes:
+    """A dot with its interval for each name, shares in percent, in the order given; some in another colour."""
+    figure = Figure(figsize=(6, 0.9 + 0.32 * len(numbers)), layout="constrained")
+    axes = figure.subplots()
+    for place, (name, number) in enumerate(numbers.items()):
+        colour = ORANGE if name in marked else BLUE
+        axes.plot([100 * number.low, 100 * number.high], [place, place], color=colour, linewidth=2)
+        axes.plot(100 * number.value, place, "o", color=colour)
+    axes.set_yticks(range(len(numbers)), list(numbers))
+    axes.invert_yaxis()
+    _tidy(axes, title)
+    return png(figure)
+
+
+def curves(lines: Mapping[str, Sequence[tuple[float, Number]]], title: str, bottom: str, left: str) -> bytes:
+    """Lines over a logarithmic axis, each point with its interval, shares in percent."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for colour, (name, line) in zip((BLUE, ORANGE, GREY), lines.items(), strict=False):
+        places = [place for place, _ in line]
+        values = 100 * np.array([(number.value, number.low, number.high) for _, number in line])
+        axes.plot(places, values[:, 0], "o-", color=colour, label=name)
+        axes.fill_between(places, values[:, 1], values[:, 2], color=colour, alpha=0.15)
+    axes.set_xscale("log")
+    ticks = sorted({place for line in lines.values() for place, _ in line})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel(bottom)
+    axes.set_ylabel(left)
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False)
+    _tidy(axes, title)
+    return png(figure)
+
+
+def dots(panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title: str, left: str) -> bytes:
+    """A panel each, in it a column of dots for each name, moved a little sideways; those marked in another colour."""
+    figure = Figure(figsize=(3.2 * len(panels), 3.8), layout="constrained")
+    shaken = np.random.default_rng(0)
+    figure.suptitle(title, fontsize=11)
+    for axes, (panel, columns) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
+        for place, column in enumerate(columns.values()):
+            for value, marked in column:
+                jitter = place + shaken.uniform(-0.18, 0.18)
+                axes.plot(jitter, 100 * value, "o", color=ORANGE if marked else BLUE, alpha=0.75, markersize=5)
+        axes.set_xticks(range(len(columns)), list(columns))
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_ylim(0, 100)
+        _tidy(axes, panel)
+        axes.set_ylabel(left)
+    return png(figure)
+
+
+def _tidy(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,58 @@
+"""The trainings that studies share: each is done once, wherever it is asked for again."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from casmap.data.photos import PhotoSet
+from casmap.mapper import SaliencyMapper
+from casmap.studies.setting import Setting, thinned
+from casmap.training.first import first_classifier
+from casmap.training.recipes import Recipe
+from casmap.training.run import Run, describe
+from casmap.training.trainer import train
+
+SCORES = {"entropy": "E", "loss": "C", "doubt": "D"}
+
+
+class Trainings:
+    """Classifiers and mappings in one folder, each in a folder of its own, named by what it was made of."""
+
+    def __init__(self, folder: Path, console: Console) -> None:
+        self.folder, self.console = folder, console
+
+    def classifier(self, photos: PhotoSet, recipe: Recipe) -> Path:
+        """The file of f(0), trained on these photos as the recipe says."""
+        folder = self._folder(f"classifier-{recipe.backbone}-{recipe.seed}", photos, recipe, "")
+        done = folder / "classifier.safetensors"
+        if not done.exists():
+            self.console.rule(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
+            run = Run(folder, recipe, resume=True, console=self.console)
+            with run.begun(photos):
+                first_classifier(photos, recipe, run)
+        return done
+
+    def mapping(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> Path:
+        """The file of a mapping, trained on these photos from that f(0)."""
+        name = f"{SCORES[recipe.score]}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
+        given = hashlib.sha256(classifier.read_bytes()).hexdigest()
+        folder = self._folder(name, photos, recipe, given)
+        done = folder / "mapping.safetensors"
+        if not done.exists():
+            self.console.rule(f"a mapping: score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}")
+            train(photos, recipe, Run(folder, recipe, resume=True, console=self.console), str(classifier))
+        return done
+
+    def mappers(self, setting: Setting, thinnings: Mapping[str, str]) -> dict[str, SaliencyMapper]:
+        """A mapping for each name, trained with its thinning, all from one f(0)."""
+        photos = setting.training_photos()
+        first = self.classifier(photos, setting.recipe)
+        recipes = {name: thinned(setting.recipe, thinning, len(photos)) for name, thinning in thinnings.items()}
+        return {name: SaliencyMapper.load(self.mapping(photos, recipe, first)) for name, recipe in recipes.items()}
+
+    def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
+        made_of = json.dumps([json.loads(recipe.to_json()), describe(photos), given])
+        return self.folder / f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"

@@ -1,0 +1,64 @@
+"""The folder of a study."""
+
+import json
+
+import pytest
+
+from casmap.errors import UserError
+from casmap.studies.study import Study
+
+
+def test_a_part_is_made_once_and_read_after_that(tmp_path) -> None:
+    made = []
+    for _ in range(2):
+        found = Study(tmp_path, {"seed": 0}).part("(a) E/Y", lambda: made.append(1) or {"LE": [0.0, 1.0]})
+        assert found == {"LE": [0.0, 1.0]}
+    assert made == [1]
+    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["-a-E-Y.json"]
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        ({"seed": 1, "data": "scenes"}, "seed = 0, not 1"),
+        ({"seed": 0, "data": "pets"}, "data = 'scenes', not 'pets'"),
+        ({"seed": 0}, "data = 'scenes', not None"),
+        ({"seed": 0, "data": "scenes", "few": 3}, "few = None, not 3"),
+    ],
+)
+def test_other_options_are_refused_and_the_difference_is_named(tmp_path, now, told) -> None:
+    Study(tmp_path, {"seed": 0, "data": "scenes"})
+    before = (tmp_path / "options.json").read_bytes()
+    with pytest.raises(UserError, match=f"was begun with {told}: go on with the same options"):
+        Study(tmp_path, now)
+    assert (tmp_path / "options.json").read_bytes() == before
+
+
+def test_options_are_compared_as_json_has_them(tmp_path) -> None:
+    Study(tmp_path, {"areas": (0.1, 0.2)})
+    Study(tmp_path, {"areas": [0.1, 0.2]})
+
+
+def test_what_is_interrupted_leaves_no_part(tmp_path) -> None:
+    def stopped() -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    study = Study(tmp_path, {})
+    with pytest.raises(KeyboardInterrupt):
+        study.part("a", stopped)
+    assert not list(tmp_path.glob("parts/*"))
+    assert study.part("a", lambda: {"LE": 0.5}) == {"LE": 0.5}
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"LE": '])
+def test_a_damaged_part_is_named(tmp_path, content) -> None:
+    study = Study(tmp_path, {})
+    study.part("a", lambda: {"LE": 0.5})
+    (tmp_path / "parts" / "a.json").write_text(content)
+    with pytest.raises(UserError, match=r"a\.json is damaged: delete it"):
+        study.part("a", lambda: {"LE": 0.5})
+
+
+def test_a_part_is_whole_json(tmp_path) -> None:
+    Study(tmp_path, {}).part("a", lambda: {"LE": [0.1] * 1000})
+    assert json.loads((tmp_path / "parts" / "a.json").read_text()) == {"LE": [0.1] * 1000}
