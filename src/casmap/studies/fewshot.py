@@ -1,0 +1,97 @@
+"""How many photos of a class does CASM need? A curve that nobody has printed for it."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from casmap.data.photos import PhotoSet
+from casmap.data.subsets import few_of_each
+from casmap.evaluation.evaluate import Number
+from casmap.mapper import SaliencyMapper
+from casmap.studies.numbers import columns, mean_of, percent
+from casmap.studies.outcome import Cell, Outcome
+from casmap.studies.plan import Planned
+from casmap.studies.plots import curves
+from casmap.studies.setting import Setting, thinned
+from casmap.studies.study import Study
+from casmap.studies.table2 import measure
+from casmap.studies.trainings import Trainings
+
+COUNTS = (1, 3, 10, 30)
+WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
+
+
+def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
+    """Train CASM on 1, 3, 10, 30 and all photos of each class, for the same number of steps.
+
+    Once with the f(0) of all photos, as one has who starts from pretrained weights; once with nothing but the few.
+    """
+    study = Study(out / "fewshot", setting.options())
+    trainings = Trainings(out / "trainings", console)
+    photos, held_out = setting.training_photos(), setting.held_out_photos()
+    smallest = int(np.bincount(photos.labels, minlength=len(photos.classes)).min())
+    sets: dict[str, PhotoSet] = {
+        str(count): few_of_each(photos, count, setting.recipe.seed) for count in COUNTS if count < smallest
+    } | {"all": photos}
+    steps = {
+        "steps": setting.recipe.total_steps(len(photos)),
+        "first_steps": setting.recipe.total_first_steps(len(photos)),
+    }
+    recipe = thinned(setting.recipe, "L100", len(photos)).replace(**steps)
+
+    def measured(count: str, few: bool) -> dict[str, Any]:
+        chosen = sets[count]
+        first = trainings.classifier(chosen if few else photos, setting.recipe.replace(**steps))
+        return measure(SaliencyMapper.load(trainings.mapping(chosen, recipe, first)), held_out)
+
+    lines: dict[str, dict[str, Number]] = {WITH_ALL: {}, WITH_FEW: {}}
+    for name, few in ((WITH_ALL, False), (WITH_FEW, True)):
+        for count in sets:
+            own = few and count != "all"  # with all photos, both are the same
+            part = study.part(f"{count}-{'few' if own else 'all'}", partial(measured, count, own))
+            lines[name][count] = mean_of(part["LE"])
+    return fewshot(lines, len(photos) / len(photos.classes), len(held_out), setting)
+
+
+def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """What run_fewshot trains."""
+    recipe = thinned(setting.recipe, "L100", photos)
+    trains = setting.trains_first(classes)
+    return [
+        Planned("f(0) from all photos", setting.recipe, photos, classes, first=trains, maps=False),
+        Planned("mappings with that", recipe, photos, classes, runs=len(COUNTS) + 1),
+        Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=len(COUNTS), first=trains),
+    ]
+
+
+def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, setting: Setting) -> Outcome:
+    """LE over photos a class; each: how many of a class there are in all."""
+    counts = list(lines[WITH_ALL])
+    rows = [
+        [
+            Cell(count if count != "all" else f"all ({each:.0f})"),
+            *(Cell(percent(line[count])) for line in lines.values()),
+        ]
+        for count in counts
+    ]
+    records: list[dict[str, object]] = [
+        {"photos a class": count if count != "all" else each, "f(0)": name, **columns("LE", number)}
+        for name, line in lines.items() for count, number in line.items()
+    ]  # fmt: skip
+    drawn = {
+        name: [(each if count == "all" else float(count), number) for count, number in line.items()]
+        for name, line in lines.items()
+    }
+    return Outcome(
+        "fewshot",
+        "How many photos of a class?",
+        f"{setting.data}, seed {setting.recipe.seed}; {held_out} photos held out. CASM (L100), as many steps whatever "
+        "the number of photos. LE in percent at alpha 1, with 95 % intervals over photos.",
+        ["photos a class", *lines],
+        rows,
+        records,
+        {"": curves(drawn, "LE of CASM", "photos of each class", "LE, percent")},
+    )

@@ -1,0 +1,30 @@
+"""Few photos of each class."""
+
+from dataclasses import replace
+
+from casmap.model.files import load_mapping
+from casmap.studies.fewshot import run_fewshot
+
+
+def test_each_count_is_trained_for_the_same_steps_with_either_f0(small, quiet, tmp_path) -> None:
+    setting = replace(small, data="scenes:classes=4,photos=24,size=32", test="scenes:classes=4,photos=12,size=32")
+    outcome = run_fewshot(setting, tmp_path, quiet)
+    assert [str(row[0]) for row in outcome.rows] == ["1", "3", "all (6)"]  # six of each: ten and thirty are no fewer
+    recipes = [load_mapping(path)[1]["recipe"] for path in tmp_path.glob("trainings/E-*/mapping.safetensors")]
+    assert len(recipes) == 5  # with all photos, both f(0) are the same
+    assert {recipe["steps"] for recipe in recipes} == {4}
+    assert {recipe["thinning"] for recipe in recipes} == {"L100"}
+    assert len(list(tmp_path.glob("trainings/classifier-*"))) == 3
+    last = [str(cell) for cell in outcome.rows[-1][1:]]
+    assert last[0] == last[1]
+    assert {(record["photos a class"], record["f(0)"]) for record in outcome.records} == {
+        (count, name) for count in ("1", "3", 6.0) for name in ("f(0) from all photos", "f(0) from the same few")
+    }
+
+
+def test_a_second_start_trains_nothing(small, quiet, tmp_path) -> None:
+    setting = replace(small, data="scenes:classes=2,photos=4,size=32", test="scenes:classes=2,photos=8,size=32")
+    outcome = run_fewshot(setting, tmp_path, quiet)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/*/*.safetensors")}
+    assert run_fewshot(setting, tmp_path, quiet) == outcome
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/*/*.safetensors")} == before
