@@ -1,0 +1,256 @@
+"""Figure 3: what other classifiers still see of photos that are masked in, masked out, or masked out and inpainted."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.data.batches import normalised
+from casmap.data.photos import PhotoSet
+from casmap.data.resizing import resize
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import System
+from casmap.evaluation.report import system_of
+from casmap.mapper import SaliencyMapper
+from casmap.model.classifier import Classifier
+from casmap.saliency_map import Binary, SaliencyMap, binary_mask
+from casmap.studies.claims import Claim, verdict_below
+from casmap.studies.classifiers import fingerprint, open_classifier, short_name
+from casmap.studies.entries import planned as planned_mappings
+from casmap.studies.numbers import apart, columns, mean_of, percent, points
+from casmap.studies.outcome import Cell, Outcome
+from casmap.studies.plan import Planned
+from casmap.studies.plots import dots
+from casmap.studies.setting import Setting
+from casmap.studies.study import Study
+from casmap.studies.trainings import Trainings
+from casmap.training.recipes import PAPER, Recipe
+
+VERSIONS = ("masked-in", "masked-out", "inpainted")
+WHOLE, RANDOM = "whole", "random"
+GRID = 4  # pixels of a cell of a random mask, as of the decoder's masks
+BATCH = 16
+# Architectures that learn scenes from nothing in minutes, and how many of each, one seed after the other.
+QUICK_CLASSIFIERS = {"test_resnet": 4, "regnetx_002": 2, "test_efficientnet": 2, "test_convnext": 2}
+# The paper's seventeen from torchvision, as timm has them, beside twenty ResNet-50s of its own.
+PAPER_CLASSIFIERS = tuple(
+    f"{name}.tv_in1k"
+    for name in (
+        "densenet121", "densenet169", "densenet201", "densenet161", "resnet18", "resnet34", "resnet50", "resnet101",
+        "resnet152", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",
+    )
+)  # fmt: skip
+PAPER_RESNETS = 20
+
+Pictures = npt.NDArray[np.uint8]
+Binaries = npt.NDArray[np.bool_]
+
+
+def run_figure3(
+    photos: PhotoSet,
+    mappers: Mapping[str, SaliencyMapper],
+    classifiers: Mapping[str, str],
+    out: Path,
+    options: dict[str, Any],
+    console: Console,
+) -> Outcome:
+    """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
+
+    The first mapping is ours, the second the one that it is compared with. classifiers: what each is called, and how
+    `open_classifier` finds it.
+    """
+    study = Study(out / "figure3", options)
+    size = next(iter(mappers.values())).size
+    systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
+    found = {}
+    backbones = {}
+    for name, place in classifiers.items():
+        f, knows = open_classifier(place, photos)
+        if not knows:
+            raise UserError(
+                f"The classifier {place} does not know exactly the {len(photos.classes)} classes of the photos."
+            )
+        backbones[name] = f.backbone
+        key = f"{name}-{fingerprint(f)[:8]}"
+        found[name] = {
+            system: study.part(f"{key}-{system}", partial(look, f, photos, system, systems, size, console))
+            for system in (*systems, RANDOM)
+        }
+    shared = str(next(iter(mappers.values())).about["backbone"])
+    return figure3(found, backbones, shared, list(mappers), str(options["data"]))
+
+
+def find_classifiers(
+    setting: Setting, named: list[str] | None, mappings: list[Path] | None, out: Path, console: Console
+) -> dict[str, str]:
+    """Those that were named; else those of the form: quick ones are trained, the paper's are its own."""
+    if named:
+        return {short_name(name): name for name in named}
+    if mappings:
+        raise UserError("Name the classifiers to ask, e.g. --classifier lite0 --classifier lite1.")
+    recipes, ready = form(setting)
+    photos, trainings = setting.training_photos(), Trainings(out / "trainings", console)
+    trained = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
+    return trained | {name: name for name in ready}
+
+
+def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
+    """The classifiers to train, by name, and those whose weights are to be had."""
+    recipe, paper = setting.recipe, setting.recipe.backbone == PAPER.backbone
+    counts = {PAPER.backbone: PAPER_RESNETS} if paper else QUICK_CLASSIFIERS
+    base = recipe.replace(pretrained=False)  # of different random beginnings
+    recipes = {
+        f"{backbone}, seed {recipe.seed + number}": base.replace(backbone=backbone, seed=recipe.seed + number)
+        for backbone, count in counts.items() for number in range(count)
+    }  # fmt: skip
+    return recipes, PAPER_CLASSIFIERS if paper else ()
+
+
+def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """What is trained where neither mappings nor classifiers are named."""
+    recipes, _ = form(setting)
+    counts = Counter(recipe.backbone for recipe in recipes.values())
+    each = {recipe.backbone: recipe for recipe in recipes.values()}
+    return planned_mappings(setting, photos, classes) + [
+        Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
+        for backbone, count in counts.items()
+    ]
+
+
+def look(
+    f: Classifier, photos: PhotoSet, system: str, systems: Mapping[str, System], size: int, console: Console
+) -> dict[str, Any]:
+    """For each photo whether a classifier is right about it, whole and in each version that a system's masks make."""
+    right: dict[str, list[bool]] = {version: [] for version in (WHOLE, *VERSIONS)}
+    masks_of = systems[next(iter(systems)) if system == RANDOM else system]
+    with Progress(console=console, transient=True) as bar:
+        for at in bar.track(range(0, len(photos), BATCH), description=f"{f.backbone}, {system}"):
+            chosen = range(at, min(at + BATCH, len(photos)))
+            pictures = np.stack([resize(photos.image(index), size, "crop") for index in chosen])
+            masks = binary_mask(masks_of(pictures)[0])
+            if system == RANDOM:
+                masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, chosen, strict=True)])
+            for version, images in versions(f, pictures, masks).items():
+                with torch.inference_mode():
+                    seen = f(images).argmax(dim=1).numpy()
+                right[version] += (seen == photos.labels[list(chosen)]).tolist()
+    return dict(right)
+
+
+def versions(f: Classifier, pictures: Pictures, masks: Binaries) -> dict[str, torch.Tensor]:
+    """Pictures (n, S, S, 3) as a classifier sees them whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
+
+    What is masked is 0 after normalisation: the mean colour.
+    """
+    whole = normalised(pictures, f.mean, f.std)
+    b = torch.from_numpy(masks)[:, None].to(whole.dtype)
+    filled = [SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)]
+    return {
+        WHOLE: whole,
+        "masked-in": b * whole,
+        "masked-out": (1 - b) * whole,
+        "inpainted": normalised(np.stack(filled), f.mean, f.std),
+    }
+
+
+def random_mask(mask: Binary, seed: int) -> Binary:
+    """As many pixels as a binary mask (H, W) has, in cells drawn by lot.
+
+    >>> mask = np.zeros((8, 8), bool)
+    >>> mask[:4, :4] = True
+    >>> int(random_mask(mask, seed=0).sum())
+    16
+    """
+    height, width = mask.shape
+    chance = np.random.default_rng((seed, 3))
+    cells = chance.random((-(-height // GRID), -(-width // GRID)))
+    noise = np.kron(cells, np.ones((GRID, GRID)))[:height, :width]
+    chosen = np.argsort(noise, axis=None, kind="stable")[: int(mask.sum())]
+    found = np.zeros(mask.size, bool)
+    found[chosen] = True
+    return found.reshape(mask.shape)
+
+
+def figure3(
+    found: dict[str, dict[str, dict[str, list[bool]]]],
+    backbones: dict[str, str],
+    shared: str,
+    mappings: list[str],
+    data: str,
+) -> Outcome:
+    """The dots, the accuracies, and what the paper concludes; shared: the backbone of the mapping's own classifier."""
+    systems = list(next(iter(found.values())))
+    rows, records = [], []
+    for name, of in found.items():
+        whole = mean_of(of[systems[0]][WHOLE])
+        numbers = {(version, system): mean_of(of[system][version]) for version in VERSIONS for system in systems}
+        rows.append([Cell(name), Cell(percent(whole)), *(Cell(f"{100 * x.value:.1f}") for x in numbers.values())])
+        records += [
+            {"classifier": name, "backbone": backbones[name], "masks": system, "version": version}
+            | columns("accuracy", number)
+            for (version, system), number in {(WHOLE, "none"): whole, **numbers}.items()
+        ]
+    panels = {
+        version: {
+            system: [(float(np.mean(of[system][version])), backbones[name] == shared) for name, of in found.items()]
+            for system in systems
+        }
+        for version in VERSIONS
+    }
+    photos = len(next(iter(found.values()))[systems[0]][WHOLE])
+    return Outcome(
+        "figure3",
+        "Figure 3: what other classifiers still see",
+        f"{data}; {photos} photos, {len(found)} classifiers. Accuracy in percent on whole photos, with its 95 % "
+        "interval over photos, and on those masked in, masked out, and masked out and inpainted; alpha 1. Random masks "
+        f"have as many pixels as {mappings[0]}'s, in cells of {GRID} pixels. Orange: {shared}, the backbone of the "
+        "mapping's own classifier; blue: others.",
+        ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)],
+        rows,
+        records,
+        {"": dots(panels, "Accuracy of classifiers, percent", "accuracy")},
+        claims(found, mappings) if len(mappings) > 1 else [],
+    )
+
+
+def claims(found: dict[str, dict[str, dict[str, list[bool]]]], mappings: list[str]) -> list[Claim]:
+    """About the accuracy, a mean over classifiers photo by photo, of our mapping and the one it is compared with."""
+    ours, theirs = mappings[:2]
+
+    def right(system: str, version: str) -> npt.NDArray[np.float64]:
+        return np.asarray(np.mean([of[system][version] for of in found.values()], axis=0))
+
+    kept = apart(right(theirs, "masked-in"), right(ours, "masked-in"))
+    gains = {name: apart(right(name, "inpainted"), right(name, "masked-out")) for name in (ours, theirs)}
+    more = apart(
+        right(ours, "inpainted") - right(ours, "masked-out"), right(theirs, "inpainted") - right(theirs, "masked-out")
+    )
+    left = apart(right(ours, "inpainted"), right(theirs, "inpainted"))
+    return [
+        Claim(
+            f"Classifiers suffer less from what {ours} masks in than from what {theirs} does",
+            "the left panel of Figure 3, without numbers",
+            f"accuracy masked in, {theirs} - {ours}: {points(kept)}",
+            verdict_below([kept]),
+        ),
+        Claim(
+            f"Inpainting helps classifiers against {theirs}'s masks more than against {ours}'s",
+            "the middle and right panels of Figure 3, without numbers",
+            f"accuracy inpainted - masked out: {ours} {points(gains[ours])}, {theirs} {points(gains[theirs])}; "
+            f"the one minus the other {points(more)}",
+            verdict_below([more]),
+        ),
+        Claim(
+            f"Inpainted, what {theirs} masks out is easier to tell than what {ours} does",
+            "the right panel of Figure 3, without numbers",
+            f"accuracy inpainted, {ours} - {theirs}: {points(left)}",
+            verdict_below([left]),
+        ),
+    ]
