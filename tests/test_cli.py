@@ -1,138 +1,27 @@
 """The command line as its users meet it: real processes, their words and their exit codes."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
-import torch
 
 from casmap import __version__
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
-from casmap.data.sources import HELD_OUT
-from casmap.data.write import write_photos
 from casmap.mapper import SaliencyMapper
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.files import save_classifier, save_mapping
-from casmap.model.network import SaliencyNetwork
 from casmap.training.recipes import Recipe
 
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "FORCE_COLOR"} | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
 START = "from casmap.cli import main; main()"
-
-# Loading torch takes most of the time of a command. This process loads it once and forks itself for each command: each
-# runs in a process of its own, as it would if it had been started by hand.
-HOST = """
-import gc, json, os, sys, traceback
-import cv2, jinja2, rich.progress, rich.table, timm, torch, torch.utils.tensorboard, typer, yaml
-gc.freeze()  # else a child copies all of it as soon as it collects garbage
-for line in sys.stdin:
-    asked = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        os.chdir(asked["cwd"])
-        for number, path in enumerate(asked["streams"], 1):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-        sys.argv = ["casmap", *asked["arguments"]]
-        code = 1
-        try:
-            from casmap.cli import main
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        except BaseException:
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-
-
-@dataclass
-class Done:
-    """How a command ended."""
-
-    code: int
-    said: str
-    complained: str
-
-    def sentence(self):
-        """The one sentence of a user's mistake: exit code 2, and nothing else on stderr."""
-        assert self.code == 2, self.complained or self.said
-        assert self.complained.startswith("casmap: ")
-        assert self.complained.endswith(".\n")
-        assert self.complained.count("\n") == 1
-        assert "Traceback" not in self.complained
-        assert "Error" not in self.complained
-        return self.complained
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    with subprocess.Popen(
-        [sys.executable, "-c", HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        yield process, tmp_path_factory.mktemp("streams")
-        process.stdin.close()
-
-
-@pytest.fixture
-def casmap(host, tmp_path):
-    """Run a command in a fresh folder, in a process that has torch already."""
-    process, streams = host
-
-    def run(*arguments):
-        paths = [streams / name for name in ("out", "err")]
-        asked = {"arguments": [str(a) for a in arguments], "streams": [str(p) for p in paths], "cwd": str(tmp_path)}
-        process.stdin.write(json.dumps(asked) + "\n")
-        process.stdin.flush()
-        return Done(int(process.stdout.readline()), *(path.read_text() for path in paths))
-
-    return run
-
-
-def fresh(*arguments, start=START, cwd=None):
-    """Run a command in a process that has nothing yet."""
-    done = subprocess.run(
-        [sys.executable, "-c", start, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, cwd=cwd
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
 
 
 # ---------------------------------------------------------------------------------------------- what commands need
-
-
-@pytest.fixture(scope="module")
-def mapping(tmp_path_factory):
-    """A mapping file with random weights."""
-    torch.manual_seed(0)
-    encoder = Classifier("test_resnet", 4)
-    classes = [f"class-{number:02d}" for number in range(4)]
-    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
-    torch.nn.init.normal_(network.decoder.mask.weight)
-    path = tmp_path_factory.mktemp("mine") / "mapping.safetensors"
-    save_mapping(path, network, {"size": 64})
-    return path
-
-
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    """A classifier of three classes."""
-    path = tmp_path_factory.mktemp("first") / "classifier.safetensors"
-    save_classifier(path, Classifier("test_resnet", 3), ["ant", "bee", "cat"], {"origin": "Nobody trained it."})
-    return path
 
 
 def photo(path, height=40, width=48, seed=0):
@@ -155,11 +44,6 @@ SHORT = [word for name, value in SMALL.items() for word in (f"--{name}", str(val
 QUICK = ["--recipe", "quick", *SHORT, "--out", "run"]
 
 
-def files(folder):
-    """All that is in a folder, hidden files too."""
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
 # ---------------------------------------------------------------------------------------------- help
 
 
@@ -171,7 +55,7 @@ def files(folder):
     ],
     ids=" ".join,
 )
-def test_help_comes_from_a_fresh_process(arguments, words):
+def test_help_comes_from_a_fresh_process(arguments, words, fresh):
     done = fresh(*arguments)
     assert done.code == 0
     assert done.complained == ""
@@ -199,30 +83,30 @@ def test_help_of_a_command_names_all_its_options(casmap, command, words):
         assert word in done.said, word
 
 
-def test_the_command_line_does_not_load_torch_before_it_must():
+def test_the_command_line_does_not_load_torch_before_it_must(fresh):
     start = "import sys, casmap.cli; print(*sorted({'torch', 'timm', 'jinja2', 'tensorboard'} & set(sys.modules)))"
     done = fresh(start=start)
     assert done.code == 0
     assert done.said.strip() == ""
 
 
-def test_the_library_does_not_load_torch_before_it_must():
+def test_the_library_does_not_load_torch_before_it_must(fresh):
     assert fresh(start="import sys, casmap; print('torch' in sys.modules)").said.strip() == "False"
 
 
-def test_the_installed_script_and_the_module_are_the_same_command():
+def test_the_installed_script_and_the_module_are_the_same_command(environment):
     script = Path(sys.executable).with_name("casmap")
     for command in ([script], [sys.executable, "-m", "casmap"]):
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, env=ENVIRONMENT)
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, env=environment)
         assert done.returncode == 0
         assert done.stdout.strip() == f"casmap {__version__}"
 
 
-def test_no_command_is_help():
+def test_no_command_is_help(fresh):
     assert "extract" in fresh().said
 
 
-def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping):
+def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping, fresh, files):
     start = f"import sys; sys.modules['torch'] = None; {START}"
     done = fresh("extract", pets, "--mapping", mapping, start=start, cwd=pets)
     assert "torch" in done.sentence()
@@ -230,11 +114,11 @@ def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping):
     assert "maps" not in files(pets)
 
 
-def test_a_stopped_command_says_so(tmp_path):
+def test_a_stopped_command_says_so(tmp_path, environment):
     start = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {START}"
     arguments = ["scenes", str(tmp_path / "out"), "--options", "photos=1000000,size=32"]
     with subprocess.Popen(
-        [sys.executable, "-c", start, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+        [sys.executable, "-c", start, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as process:
         while not (tmp_path / "out" / "photos").exists() and process.poll() is None:
             time.sleep(0.05)
@@ -248,7 +132,7 @@ def test_a_stopped_command_says_so(tmp_path):
 # ---------------------------------------------------------------------------------------------- scenes
 
 
-def test_scenes_writes_what_it_says(tmp_path):
+def test_scenes_writes_what_it_says(tmp_path, fresh):
     done = fresh("scenes", "out", "--options", "photos=6,classes=3,size=32,seed=4", cwd=tmp_path)
     assert done.code == 0
     assert "6 scenes" in done.said
@@ -260,12 +144,12 @@ def test_scenes_writes_what_it_says(tmp_path):
 
 
 @pytest.mark.parametrize("options", ["photos=many", "colour=red", "first_class=58,classes=40", "photos"])
-def test_scenes_refuses_bad_options(casmap, tmp_path, options):
+def test_scenes_refuses_bad_options(casmap, tmp_path, options, files):
     casmap("scenes", "out", "--options", options).sentence()
     assert files(tmp_path) == []
 
 
-def test_scenes_refuses_a_folder_that_holds_something(casmap, pets):
+def test_scenes_refuses_a_folder_that_holds_something(casmap, pets, files):
     before = files(pets)
     assert "not empty" in casmap("scenes", pets).sentence()
     assert files(pets) == before
@@ -282,7 +166,7 @@ def lines(out):
     return [json.loads(line) for line in (out / "boxes.jsonl").read_text().splitlines()]
 
 
-def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_path):
+def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_path, files):
     done = casmap("extract", "pets/cat", "pets/dog/1.png", "pets/dog/[37].png", "--mapping", mapping, "--out", "maps")
     assert done.code == 0
     assert done.complained == ""
@@ -300,7 +184,7 @@ def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_pat
                 assert picture.size == (line["width"], line["height"]) == (48, 40)
 
 
-def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path):
+def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
     arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "all", "--everything", "--alpha", "0"]
     assert casmap(*arguments, "--batch", "1").code == 0
     kinds = ("inpainted", "mask", "masked-in", "masked-out", "overlay")
@@ -327,7 +211,7 @@ def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):
         ":smile:.png",
     ],
 )
-def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mapping, tmp_path, name):
+def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mapping, tmp_path, name, files):
     (pets / "cat" / name).write_bytes(b"no picture")
     done = casmap("extract", "pets/cat", "--mapping", mapping)
     assert done.code == 1
@@ -338,7 +222,7 @@ def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mappi
     assert len(files(tmp_path / "maps")) == 9
 
 
-def test_extract_gives_up_where_no_photo_can_be_read(casmap, pets, mapping, tmp_path):
+def test_extract_gives_up_where_no_photo_can_be_read(casmap, pets, mapping, tmp_path, files):
     for path in (pets / "cat").iterdir():
         path.write_bytes(b"no picture")
     assert "pets/cat/0.png" in casmap("extract", "pets/cat", "--mapping", mapping).sentence()
@@ -358,14 +242,14 @@ def test_extract_refuses_a_classifier_as_a_mapping(casmap, pets, classifier, tmp
 
 
 @pytest.mark.parametrize("photos", ["empty", "nowhere.jpg", "*.jpg", "no [/where].jpg"])
-def test_extract_refuses_photos_that_are_not_there(casmap, mapping, tmp_path, photos):
+def test_extract_refuses_photos_that_are_not_there(casmap, mapping, tmp_path, photos, files):
     (tmp_path / "empty").mkdir()
     assert photos in casmap("extract", photos, "--mapping", mapping).sentence()
     assert files(tmp_path) == ["empty"]
 
 
 @pytest.mark.parametrize("out", ["pets/cat/0.png", "pets/cat/0.png/maps"])
-def test_extract_refuses_a_folder_it_cannot_write(casmap, pets, mapping, out):
+def test_extract_refuses_a_folder_it_cannot_write(casmap, pets, mapping, out, files):
     before = files(pets)
     assert "pets/cat/0.png" in casmap("extract", "pets", "--mapping", mapping, "--out", out).sentence()
     assert files(pets) == before
@@ -422,7 +306,7 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
     ],
     ids=" ".join,
 )
-def test_evaluate_refuses_what_it_cannot_measure(casmap, pets, mapping, arguments, word):
+def test_evaluate_refuses_what_it_cannot_measure(casmap, pets, mapping, arguments, word, files):
     before = files(pets.parent)
     assert word in casmap("evaluate", *arguments, "--mapping", mapping, "--json", "all.json").sentence()
     assert files(pets.parent) == before
@@ -455,12 +339,12 @@ def test_train_then_extract_and_never_overwrite_a_run(casmap, pets, tmp_path):
 
 
 @pytest.mark.parametrize("data", ["nowhere", "no [photos] here", "no[/where]"])
-def test_train_refuses_a_folder_that_is_not_there(casmap, tmp_path, data):
+def test_train_refuses_a_folder_that_is_not_there(casmap, tmp_path, data, files):
     assert data in casmap("train", data, *QUICK).sentence()
     assert files(tmp_path) == []
 
 
-def test_train_refuses_a_folder_without_photos_in_a_fresh_process_too(tmp_path):
+def test_train_refuses_a_folder_without_photos_in_a_fresh_process_too(tmp_path, fresh, files):
     (tmp_path / "pets" / "cat").mkdir(parents=True)
     assert "no photos" in fresh("train", "pets", *QUICK, cwd=tmp_path).sentence()
     assert files(tmp_path) == ["pets", "pets/cat"]
@@ -502,7 +386,7 @@ def test_train_names_an_unreadable_photo(casmap, pets, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_train_refuses_bad_options(casmap, pets, options, word):
+def test_train_refuses_bad_options(casmap, pets, options, word, files):
     folder = pets.parent
     (folder / "bad.toml").write_text("steps = [\n")
     (folder / "bad.yaml").write_text("steps: [1\nsize: }")
@@ -514,7 +398,7 @@ def test_train_refuses_bad_options(casmap, pets, options, word):
 
 
 @pytest.mark.parametrize("option", ["classifier-lr", "mapping-lr", "momentum", "first-lr", "first-decay"])
-def test_train_refuses_numbers_below_zero(casmap, pets, option):
+def test_train_refuses_numbers_below_zero(casmap, pets, option, files):
     before = files(pets.parent)
     assert option.replace("-", "_") in casmap("train", "pets", *QUICK, f"--{option}", "-1").sentence()
     assert files(pets.parent) == before
@@ -528,13 +412,13 @@ def test_train_refuses_a_classifier_of_other_classes(casmap, pets, classifier, t
 
 
 @pytest.mark.parametrize("spec", ["scenes:photos=many", "scenes:colour=red", "scenes:variant=triplets"])
-def test_train_refuses_bad_scenes(casmap, tmp_path, spec):
+def test_train_refuses_bad_scenes(casmap, tmp_path, spec, files):
     assert spec.partition(":")[2] in casmap("train", spec, *QUICK).sentence()
     assert files(tmp_path) == []
 
 
 @pytest.mark.parametrize("out", ["pets/cat/0.png", "pets/cat/0.png/run"])
-def test_train_refuses_a_folder_it_cannot_write(casmap, pets, out):
+def test_train_refuses_a_folder_it_cannot_write(casmap, pets, out, files):
     before = files(pets.parent)
     assert "pets/cat/0.png" in casmap("train", "pets", *QUICK[:-1], out).sentence()
     assert files(pets.parent) == before
@@ -586,7 +470,7 @@ def test_a_run_whose_recipe_is_damaged_is_not_resumed(casmap, pets, tmp_path):
     assert "recipe.json" in casmap("train", "pets", "--resume", "--out", "run").sentence()
 
 
-def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping):
+def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping, fresh):
     arguments = ("evaluate", "scenes:photos=4,classes=4,first_class=20,size=32", "--mapping", mapping)
     assert "--unseen" in casmap(*arguments).sentence()
     done = casmap(*arguments, "--unseen")
@@ -598,14 +482,14 @@ def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping):
 
 
 @pytest.fixture(scope="module")
-def exported(mapping, tmp_path_factory):
+def exported(mapping, tmp_path_factory, fresh):
     """A copy of the mapping in a folder of its own, and how its export ended."""
     folder = tmp_path_factory.mktemp("exported")
     (folder / "mapping.safetensors").write_bytes(mapping.read_bytes())
     return folder, fresh("export", "mapping.safetensors", cwd=folder)
 
 
-def test_export_writes_the_same_mapping_beside_it(exported, mapping):
+def test_export_writes_the_same_mapping_beside_it(exported, mapping, files):
     folder, done = exported
     assert done.complained == ""
     assert done.code == 0
@@ -635,7 +519,7 @@ def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping
     assert one["F1"]["value"] == pytest.approx(other["F1"]["value"], abs=1e-3)
 
 
-def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported, pets, tmp_path):
+def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported, pets, tmp_path, fresh):
     """Here another one is put in its place; nothing of torch is needed."""
     shipped = str(exported[0] / "mapping.onnx")
     start = (
@@ -651,7 +535,7 @@ def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported
         assert line["area"] == pytest.approx(mapper(tmp_path / line["photo"]).to_dict()["area"], abs=1e-3)
 
 
-def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_path):
+def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_path, files):
     before = mapping.read_bytes()
     done = casmap("export", mapping, "--out", "small/half.onnx", "--half")
     assert done.code == 0
@@ -664,88 +548,16 @@ def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_pat
 
 
 @pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
-def test_export_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong):
+def test_export_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong, files):
     (tmp_path / "letter.txt").write_text("Dear Kevin")
     before = files(tmp_path)
     assert wrong in casmap("export", wrong).sentence()
     assert files(tmp_path) == before
 
 
-def test_export_refuses_a_classifier_and_a_mapping_that_is_exported_already(exported, casmap, classifier, tmp_path):
+def test_export_refuses_a_classifier_and_a_mapping_that_is_exported_already(
+    exported, casmap, classifier, tmp_path, files
+):
     assert "not a casmap mapping" in casmap("export", classifier, "--out", "x.onnx").sentence()
     assert "mapping.onnx" in casmap("export", exported[0] / "mapping.onnx", "--out", "x.onnx").sentence()
     assert files(tmp_path) == []
-
-
-# ---------------------------------------------------------------------------------------------- table 1
-
-
-@pytest.fixture(scope="module")
-def knowing(tmp_path_factory):
-    """A classifier that knows the four classes of the scenes."""
-    torch.manual_seed(1)
-    path = tmp_path_factory.mktemp("knowing") / "classifier.safetensors"
-    classes = [f"class-{number:02d}" for number in range(4)]
-    save_classifier(path, Classifier("test_resnet", 4), classes, {"origin": "Nobody trained it."})
-    return path
-
-
-TABLE1 = ("study", "table1", "scenes:photos=8,classes=4,size=64,seed=2", "--size", "64", "--only", "CAM")
-
-
-def test_table1_prints_a_table_and_writes_its_files(casmap, mapping, knowing, tmp_path):
-    done = casmap(*TABLE1, "--only", "gradient", "--mapping", mapping, "--classifier", knowing, "--out", "table")
-    assert done.complained == ""
-    assert done.code == 0
-    name = mapping.parent.name
-    numbers = json.loads((tmp_path / "table" / "table1.json").read_text())
-    rivals = [f"{peer}, the {told} class" for peer in ("CAM", "gradient") for told in ("true", "predicted")]
-    assert set(numbers["rows"]) == {name, *rivals, "centre box", "whole picture"}
-    assert "8 photos" in done.said
-    for file in ("table1.csv", "table1.md", "table1.html"):
-        assert (tmp_path / "table" / file).stat().st_size > 500
-    assert str(Path("table") / "table1.html") in done.said
-
-
-def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, knowing, tmp_path):
-    """Evaluated scenes are held out from training: the seed of the files is the one that they then have."""
-    write_photos(Scenes(classes=4, photos=8, size=64, seed=2 + HELD_OUT), tmp_path / "files")
-    rest = ("--mapping", mapping, "--classifier", knowing, "--out")
-    assert casmap(*TABLE1, *rest, "drawn").code == 0
-    files_of = ("study", "table1", "files/photos", "--masks", "files/masks", "--size", "64", "--only", "CAM")
-    assert casmap(*files_of, *rest, "read").code == 0
-    drawn, read = (json.loads((tmp_path / name / "table1.json").read_text())["rows"] for name in ("drawn", "read"))
-    assert set(drawn) == set(read)
-    for name in drawn:
-        assert drawn[name]["own alphas"] == read[name]["own alphas"]
-        for key in ("LE, alpha 1", "LE, own alpha"):
-            assert drawn[name][key]["value"] == read[name][key]["value"]
-        assert drawn[name]["mask IoU"]["value"] == pytest.approx(read[name]["mask IoU"]["value"])
-
-
-def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifier, tmp_path):
-    done = casmap(*TABLE1, "--mapping", mapping, "--classifier", classifier, "--out", "table")
-    assert str(classifier) in done.sentence()
-    assert "4 classes" in done.sentence()
-    assert files(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [
-        (["--classifier", "nowhere.safetensors"], "nowhere.safetensors"),
-        (["--classifier", "resnet5000"], "resnet5000"),
-        ([], "lite0"),  # knows ImageNet's classes
-        (["--boxes", "nowhere.csv"], "scenes know their boxes"),
-        (["--only", "CAMEL", "--unseen"], "no rival 'CAMEL'"),
-        (["--train", "nowhere", "--unseen"], "nowhere"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_table1_refuses_what_it_cannot_measure(casmap, mapping, tmp_path, options, word):
-    assert word in casmap(*TABLE1, "--mapping", mapping, *options).sentence()
-    assert files(tmp_path) == []
-
-
-def test_table1_refuses_a_missing_mapping(casmap, knowing):
-    assert "nowhere" in casmap(*TABLE1, "--mapping", "nowhere", "--classifier", knowing).sentence()

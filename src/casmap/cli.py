@@ -1,41 +1,45 @@
 """The command line: parse, call, print. Whatever a command needs is imported when it runs, so that --help is quick."""
 
-import dataclasses
-import functools
-import inspect
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from casmap import __version__
 from casmap.atomic import write_whole
+from casmap.cli_options import (
+    Boxes,
+    Data,
+    Mappings,
+    Masks,
+    Out,
+    Parts,
+    RecipeName,
+    Split,
+    complaints,
+    console,
+    with_recipe_options,
+)
+from casmap.cli_studies import study
 from casmap.errors import UserError
 from casmap.memory import reuse_memory
-from casmap.training.recipes import Recipe
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
 )
-study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
 app.add_typer(study, name="study")
 data_commands = typer.Typer(help="Look at photos and at what is known of them.", no_args_is_help=True)
 app.add_typer(data_commands, name="data")
 
 EXTRAS = {
     "train": ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx"),
+    "studies": ("matplotlib", "scipy"),
     "peers": ("captum", "zennit", "torchcam", "skimage"),
 }
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
-
-# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
-console = Console(markup=False, emoji=False, highlight=False)
-complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 def main() -> None:
@@ -82,48 +86,6 @@ def casmap(
     """All the evidence in a photo: saliency maps that depend on no single classifier."""
 
 
-def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of a recipe; it receives those that were given as the dict `changes`."""
-    fields = {entry.name: entry for entry in dataclasses.fields(Recipe)}
-    kinds = get_type_hints(Recipe)
-    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
-    options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
-
-    @functools.wraps(command)
-    def wrapped(**arguments: Any) -> None:
-        changes = {name: value for name in fields if (value := arguments.pop(name)) is not None}
-        command(**arguments, changes=changes)
-
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
-
-
-def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
-    annotation = Annotated[kind | None, typer.Option(help=text, rich_help_panel="Recipe", show_default=False)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-RecipeName = Annotated[
-    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")
-]
-Out = Annotated[Path, typer.Option(help="folder for all that is written")]
-Data = Annotated[
-    str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
-]
-Mappings = Annotated[
-    list[Path] | None, typer.Option(help="a mapping; several may be given (default: the one that comes with casmap)")
-]
-Boxes = Annotated[
-    Path | None,
-    typer.Option(help="CSV (file, xmin, ymin, xmax, ymax), COCO JSON, folder of XML files or of wsolevaluation's"),
-]
-Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
-Parts = Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")]
-Split = Annotated[str | None, typer.Option(help="which split, where DATA has several, e.g. train or val")]
-
-
 @app.command()
 @with_recipe_options
 def train(
@@ -153,6 +115,26 @@ def train(
         f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
         soft_wrap=True,
     )
+
+
+@app.command()
+@with_recipe_options
+def classifier(
+    data: Data,
+    out: Out = Path("runs/classifier"),
+    recipe: RecipeName = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    boxes: Annotated[
+        Path | None, typer.Option(help="annotations that name the classes of photos in no class folder")
+    ] = None,
+    split: Split = None,
+    changes: dict[str, Any] | None = None,
+) -> None:
+    """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
+    from casmap.training.start import begin_classifier
+
+    path = begin_classifier(data, out, recipe, changes or {}, resume, console, boxes, split)
+    console.print(f"\nClassifier: {path}", soft_wrap=True)
 
 
 @app.command()
@@ -270,56 +252,3 @@ def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help=
     from casmap.studies.demo import run_demo
 
     run_demo(out, seed, console)
-
-
-@study.command("evidence")
-def study_evidence(
-    out: Out = Path("runs/evidence"),
-    seeds: Annotated[list[int] | None, typer.Option(help="which seeds, each a set of scenes and a training")] = None,
-) -> None:
-    """Measure on scenes, at equal area, whether CASM's masks hold more of the evidence than Baseline's."""
-    from casmap.studies.evidence import run_evidence
-
-    run_evidence(out, seeds or [1, 2, 3], console)
-
-
-@study.command("twins")
-def study_twins(
-    out: Out = Path("runs/twins"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 1
-) -> None:
-    """Run the paper's example: f(0) looks at one half only; who finds the other half's evidence."""
-    from casmap.studies.twins import run_twins
-
-    run_twins(out, seed, console)
-
-
-@study.command("table1")
-def study_table1(
-    data: Data,
-    mapping: Mappings = None,
-    classifier: Annotated[
-        str, typer.Option(help="what rivals explain: a classifier casmap wrote, or a backbone's name")
-    ] = "lite0",
-    out: Out = Path("runs/table1"),
-    boxes: Boxes = None,
-    masks: Masks = None,
-    split: Split = None,
-    size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
-    unseen: Annotated[
-        bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
-    ] = False,
-    train: Annotated[str | None, typer.Option(help="photos of the same classes, for the rivals that learn")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="this rival only; may be given several times")] = None,
-    few: Annotated[
-        int, typer.Option(min=1, help="photos for rivals that take seconds for each; a quarter where minutes")
-    ] = 100,
-) -> None:
-    """Put mappings beside every rival of the paper's Table 1, on one classifier; a second start goes on."""
-    from casmap.mapper import SHIPPED
-    from casmap.studies.table1 import run_table1
-    from casmap.studies.table1_files import write_table1
-
-    table, crops = run_table1(
-        data, mapping or [SHIPPED], classifier, out, boxes, masks, split, size, unseen, train, only, few, console
-    )
-    write_table1(table, crops, out, console)

@@ -24,7 +24,7 @@ from casmap.model.decoder import Decoder
 from casmap.model.device import find_device, place
 from casmap.model.pretrained import weights_reachable
 from casmap.training.algorithm import casm
-from casmap.training.first import backbone_of, check_weights, is_ready
+from casmap.training.first import backbone_of, check_weights, first_classifier, is_ready
 from casmap.training.head import ENOUGH, has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
@@ -55,8 +55,50 @@ def begin(
 
     boxes: annotations that name the photos' classes; the boxes themselves are never looked at.
     """
-    changes = changes or {}
-    console = console or Console(quiet=True)
+    changes, console = changes or {}, console or Console(quiet=True)
+    if classifier is not None and (backbone := backbone_of(classifier)) is not None:
+        changes = {"backbone": backbone, **changes}
+    photos, run = prepare(data, out, recipe_name, changes, resume, console, boxes, split)
+    recipe = run.recipe
+    if not run.resumed:
+        if classifier is None and recipe.pretrained and not recipe.weights:
+            check_weights(recipe.backbone)
+        if recipe.taught_steps:
+            check_teachable(recipe.backbone)
+        foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
+    return train(photos, recipe, run, classifier)
+
+
+def begin_classifier(
+    data: str,
+    out: Path,
+    recipe_name: str | None = None,
+    changes: dict[str, Any] | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+    boxes: str | Path | None = None,
+    split: str | None = None,
+) -> Path:
+    """Train a classifier only, as f(0) of a run is trained; returns its file."""
+    photos, run = prepare(data, out, recipe_name, changes or {}, resume, console or Console(quiet=True), boxes, split)
+    if run.recipe.pretrained and not run.recipe.weights:
+        check_weights(run.recipe.backbone)
+    with run.begun(photos):
+        run.say(first_classifier(photos, run.recipe, run)[1])
+    return run.folder / "classifier.safetensors"
+
+
+def prepare(
+    data: str,
+    out: Path,
+    recipe_name: str | None,
+    changes: dict[str, Any],
+    resume: bool,
+    console: Console,
+    boxes: str | Path | None,
+    split: str | None,
+) -> tuple[PhotoSet, Run]:
+    """Photos and the run that will learn from them, its recipe chosen where none was named."""
     kept = out / "recipe.json"
     if resume and not kept.exists():
         raise UserError(f"There is no run in {out} to go on with.")
@@ -71,8 +113,6 @@ def begin(
     if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
         told = f"Photos left out: {len(absent)}, the first {absent[0]}. Every one: casmap data check {data}"
         console.print(told, soft_wrap=True, markup=False)
-    if classifier is not None and (backbone := backbone_of(classifier)) is not None:
-        changes = {"backbone": backbone, **changes}
     if resume and recipe_name is None:
         recipe = kept_recipe(kept).replace(**changes)
     elif recipe_name:
@@ -83,14 +123,7 @@ def begin(
         for reason in reasons:
             console.print(f"  {reason}")
         console.print(f"To change it: {_command(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
-    run = Run(out, recipe, resume, console)
-    if not run.resumed:
-        if classifier is None and recipe.pretrained and not recipe.weights:
-            check_weights(recipe.backbone)
-        if recipe.taught_steps:
-            check_teachable(recipe.backbone)
-        foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
-    return train(photos, recipe, run, classifier)
+    return photos, Run(out, recipe, resume, console)
 
 
 def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:

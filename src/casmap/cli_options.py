@@ -1,0 +1,58 @@
+"""What commands share: the two consoles, arguments and options that mean the same everywhere, options of a recipe."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from rich.console import Console
+
+from casmap.training.recipes import Recipe
+
+# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
+console = Console(markup=False, emoji=False, highlight=False)
+complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+RecipeName = Annotated[
+    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")
+]
+Out = Annotated[Path, typer.Option(help="folder for all that is written")]
+Data = Annotated[
+    str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
+]
+Mappings = Annotated[
+    list[Path] | None, typer.Option(help="a mapping; several may be given (default: the one that comes with casmap)")
+]
+Boxes = Annotated[
+    Path | None,
+    typer.Option(help="CSV (file, xmin, ymin, xmax, ymax), COCO JSON, folder of XML files or of wsolevaluation's"),
+]
+Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
+Parts = Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")]
+Split = Annotated[str | None, typer.Option(help="which split, where DATA has several, e.g. train or val")]
+
+
+def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each field of a recipe; it receives those that were given as the dict `changes`."""
+    fields = {entry.name: entry for entry in dataclasses.fields(Recipe)}
+    kinds = get_type_hints(Recipe)
+    own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
+    options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
+
+    @functools.wraps(command)
+    def wrapped(**arguments: Any) -> None:
+        changes = {name: value for name in fields if (value := arguments.pop(name)) is not None}
+        command(**arguments, changes=changes)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
+    annotation = Annotated[kind | None, typer.Option(help=text, rich_help_panel="Recipe", show_default=False)]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -1,0 +1,181 @@
+"""`casmap study`, as its users meet it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from casmap.data.scenes import Scenes
+from casmap.data.sources import HELD_OUT
+from casmap.data.write import write_photos
+
+# ---------------------------------------------------------------------------------------------- table 1
+
+
+TABLE1 = ("study", "table1", "scenes:photos=8,classes=4,size=64,seed=2", "--size", "64", "--only", "CAM")
+
+
+def test_table1_prints_a_table_and_writes_its_files(casmap, mapping, knowing, tmp_path):
+    done = casmap(*TABLE1, "--only", "gradient", "--mapping", mapping, "--classifier", knowing, "--out", "table")
+    assert done.complained == ""
+    assert done.code == 0
+    name = mapping.parent.name
+    numbers = json.loads((tmp_path / "table" / "table1.json").read_text())
+    rivals = [f"{peer}, the {told} class" for peer in ("CAM", "gradient") for told in ("true", "predicted")]
+    assert set(numbers["rows"]) == {name, *rivals, "centre box", "whole picture"}
+    assert "8 photos" in done.said
+    for file in ("table1.csv", "table1.md", "table1.html"):
+        assert (tmp_path / "table" / file).stat().st_size > 500
+    assert str(Path("table") / "table1.html") in done.said
+
+
+def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, knowing, tmp_path):
+    """Evaluated scenes are held out from training: the seed of the files is the one that they then have."""
+    write_photos(Scenes(classes=4, photos=8, size=64, seed=2 + HELD_OUT), tmp_path / "files")
+    rest = ("--mapping", mapping, "--classifier", knowing, "--out")
+    assert casmap(*TABLE1, *rest, "drawn").code == 0
+    files_of = ("study", "table1", "files/photos", "--masks", "files/masks", "--size", "64", "--only", "CAM")
+    assert casmap(*files_of, *rest, "read").code == 0
+    drawn, read = (json.loads((tmp_path / name / "table1.json").read_text())["rows"] for name in ("drawn", "read"))
+    assert set(drawn) == set(read)
+    for name in drawn:
+        assert drawn[name]["own alphas"] == read[name]["own alphas"]
+        for key in ("LE, alpha 1", "LE, own alpha"):
+            assert drawn[name][key]["value"] == read[name][key]["value"]
+        assert drawn[name]["mask IoU"]["value"] == pytest.approx(read[name]["mask IoU"]["value"])
+
+
+def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifier, tmp_path, files):
+    done = casmap(*TABLE1, "--mapping", mapping, "--classifier", classifier, "--out", "table")
+    assert str(classifier) in done.sentence()
+    assert "4 classes" in done.sentence()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--classifier", "nowhere.safetensors"], "nowhere.safetensors"),
+        (["--classifier", "resnet5000"], "resnet5000"),
+        ([], "lite0"),  # knows ImageNet's classes
+        (["--boxes", "nowhere.csv"], "scenes know their boxes"),
+        (["--only", "CAMEL", "--unseen"], "no rival 'CAMEL'"),
+        (["--train", "nowhere", "--unseen"], "nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_table1_refuses_what_it_cannot_measure(casmap, mapping, tmp_path, options, word, files):
+    assert word in casmap(*TABLE1, "--mapping", mapping, *options).sentence()
+    assert files(tmp_path) == []
+
+
+def test_table1_refuses_a_missing_mapping(casmap, knowing):
+    assert "nowhere" in casmap(*TABLE1, "--mapping", "nowhere", "--classifier", knowing).sentence()
+
+
+# ---------------------------------------------------------------------------------------------- the paper's others
+
+SCENES = "scenes:classes=20,photos={},size=32"
+SMALL = "recipe = 'quick'\nsize = 32\nsteps = 2\nfirst_steps = 2\nbatch = 4\nthreads = 1\n"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Options of a study that takes seconds."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    return [SCENES.format(40), "--test", SCENES.format(20), "--recipe", "small.toml", "--out", "studies"]
+
+
+def test_a_study_writes_its_files_and_other_options_are_refused(casmap, small, tmp_path):
+    done = casmap("study", "statistics", *small)
+    assert done.code == 0, done.complained
+    folder = tmp_path / "studies" / "statistics"
+    assert {f"statistics.{ending}" for ending in ("csv", "md", "json", "html")} <= {
+        path.name for path in folder.iterdir()
+    }
+    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    sentence = casmap("study", "statistics", *small, "--seed", "3").sentence()
+    assert "was begun with recipe.seed = 0, not 3" in sentence
+    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+    assert casmap("study", "statistics", *small).code == 0
+    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == {
+        path: content for path, content in before.items() if path.suffix == ".json"
+    }
+
+
+def test_studies_of_one_folder_share_their_trainings_and_a_report_gathers_them(casmap, small, tmp_path):
+    assert casmap("study", "statistics", *small).code == 0
+    trained = {path: path.stat().st_mtime_ns for path in tmp_path.glob("studies/trainings/*/mapping.safetensors")}
+    assert len(trained) == 2
+    assert casmap("study", "figure2", *small).code == 0
+    assert len(list(tmp_path.glob("studies/trainings/*/mapping.safetensors"))) == 3  # L is new
+    assert {path: path.stat().st_mtime_ns for path in trained} == trained
+    done = casmap("study", "report", "studies")
+    assert done.code == 0, done.complained
+    assert "of the paper's conclusions" in done.said
+    assert (tmp_path / "studies" / "report.html").stat().st_size > 10_000
+
+
+def test_mappings_that_are_named_are_looked_at_and_nothing_is_trained(casmap, mapping, tmp_path):
+    photos = ["scenes:classes=4,photos=20,size=64", "--mapping", mapping, "--out", "studies"]
+    for name in ("statistics", "figure2"):
+        done = casmap("study", name, *photos)
+        assert done.code == 0, done.complained
+    assert not (tmp_path / "studies" / "trainings").exists()
+    assert "Name the classifiers to ask" in casmap("study", "figure3", *photos).sentence()
+
+
+def test_figure3_asks_classifiers_that_were_trained_by_a_command(casmap, mapping, tmp_path):
+    small = ["--recipe", "quick", "--size", "32", "--first-steps", "2", "--batch", "4", "--threads", "1"]
+    scenes = "scenes:classes=4,photos=20,size=64"
+    for seed in range(2):
+        done = casmap("classifier", scenes, *small, "--seed", str(seed), "--out", f"c-{seed}")
+        assert done.code == 0, done.complained
+    named = [f"--classifier=c-{seed}/classifier.safetensors" for seed in range(2)]
+    done = casmap("study", "figure3", scenes, "--mapping", mapping, *named, "--out", "studies")
+    assert done.code == 0, done.complained
+    content = json.loads((tmp_path / "studies" / "figure3" / "figure3.json").read_text())
+    assert {record["classifier"] for record in content["records"]} == {"c-0", "c-1"}
+    assert "already holds a run" in casmap("classifier", scenes, *small, "--out", "c-0").sentence()
+
+
+@pytest.mark.parametrize("name", ["table2", "table3", "seeds", "fewshot", "statistics", "figure2", "figure3"])
+def test_a_dry_run_of_the_paper_tells_what_it_would_take_and_writes_nothing(casmap, files, tmp_path, name):
+    done = casmap("study", name, "--paper", "--dry-run")
+    assert done.code == 0, done.complained
+    for word in ("runs", "Algorithm 1", "disk", "memory", "in all"):
+        assert word in done.said
+    assert files(tmp_path) == []
+
+
+def test_a_dry_run_of_table_2_has_the_papers_steps(casmap):
+    said = casmap("study", "table2", "--paper", "--dry-run").said
+    assert said.count("140,070") == 11
+    assert "1,540,770" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--quick", "--paper"], "Choose one of --quick, --paper and --recipe"),
+        (["--paper"], "--paper is on ImageNet"),
+        (["nowhere"], "nowhere"),
+        (["nowhere", "--quick"], "--quick is on scenes"),
+        (["scenes:photos=nine"], "photos"),
+        (["--recipe", "nowhere.toml"], "nowhere.toml"),
+        (["scenes:classes=3,photos=9,size=32"], "3 are too few"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_study_cannot_do_is_one_sentence(casmap, tmp_path, options, word):
+    assert word in casmap("study", "table3", *options, "--out", "studies").sentence()
+
+
+def test_a_report_of_nothing_is_one_sentence(casmap):
+    assert "no finished study in nowhere" in casmap("study", "report", "nowhere").sentence()
+
+
+def test_figure1_draws_any_backbone_and_refuses_what_is_none(casmap, tmp_path):
+    assert casmap("study", "figure1", "--backbone", "test_resnet", "--size", "64", "--out", "studies").code == 0
+    assert (tmp_path / "studies" / "figure1" / "figure1.png").stat().st_size > 10_000
+    assert "resnet5000" in casmap("study", "figure1", "--backbone", "resnet5000", "--out", "other").sentence()
