@@ -26,6 +26,7 @@ def test_statistics_are_those_of_the_masks(entries, tmp_path, quiet) -> None:
         assert record[ENTROPY] == pytest.approx(mask_entropy(masks).mean(), rel=1e-4)
         assert record["spread of volume"] == pytest.approx(mean_mask(masks).std(), rel=1e-3, abs=1e-6)
     assert [record["mapping"] for record in outcome.records] == ["CASM", "Baseline"]
+    assert outcome.figures[""].startswith(b"\x89PNG")
 
 
 def of(variation: float, entropy: float, areas: tuple[float, float]):

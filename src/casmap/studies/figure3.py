@@ -38,7 +38,7 @@ WHOLE, RANDOM = "whole", "random"
 GRID = 4  # pixels of a cell of a random mask, as of the decoder's masks
 BATCH = 16
 # Architectures that learn scenes from nothing in minutes, and how many of each, one seed after the other.
-QUICK_CLASSIFIERS = {"test_resnet": 4, "regnetx_002": 2, "test_efficientnet": 2, "test_convnext": 2}
+QUICK_CLASSIFIERS = {"test_resnet": 4, "test_efficientnet": 2, "test_byobnet": 2, "test_vit": 2}
 # The paper's seventeen from torchvision, as timm has them, beside twenty ResNet-50s of its own.
 PAPER_CLASSIFIERS = tuple(
     f"{name}.tv_in1k"

@@ -11,6 +11,7 @@ from casmap.evaluation.evaluate import Number
 
 BLUE, ORANGE, GREY = "#2a78d6", "#d9730d", "#8a8a8a"
 DPI = 150
+BINS = 40
 
 
 def png(figure: Figure) -> bytes:
@@ -70,6 +71,20 @@ def dots(panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title
         axes.set_ylim(0, 100)
         _tidy(axes, panel)
         axes.set_ylabel(left)
+    return png(figure)
+
+
+def histograms(panels: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> bytes:
+    """A panel each, in it how often which value occurs, for each name a step line over the same bins."""
+    figure = Figure(figsize=(3.6 * len(panels), 3.2), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    for axes, (panel, named) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
+        edges = np.histogram_bin_edges(np.concatenate([np.asarray(values) for values in named.values()]), BINS)
+        for colour, (name, values) in zip((ORANGE, BLUE, GREY), named.items(), strict=False):
+            axes.hist(values, list(edges), histtype="step", linewidth=1.8, color=colour, label=name)
+        axes.set_ylabel("photos")
+        _tidy(axes, panel)
+    axes.legend(frameon=False)
     return png(figure)
 
 

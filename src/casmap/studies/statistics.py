@@ -20,10 +20,12 @@ from casmap.mapper import SaliencyMapper
 from casmap.studies.claims import Claim, verdict_below
 from casmap.studies.numbers import apart, columns, mean_of
 from casmap.studies.outcome import Cell, Outcome
+from casmap.studies.plots import histograms
 from casmap.studies.study import Study
 
 BATCH = 16
 TOTAL_VARIATION, ENTROPY, AREA, SPREAD = "total variation", "mask entropy", "mean mask", "spread of volume"
+SHOWN = (TOTAL_VARIATION, ENTROPY, AREA)
 PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "0.19 and 0.14"}  # CASM and Baseline
 
 
@@ -45,14 +47,13 @@ def measure(mapper: SaliencyMapper, photos: PhotoSet, console: Console) -> dict[
             masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
             parts.append(np.stack([total_variation(masks), mask_entropy(masks), mean_mask(masks)]))
     values = np.concatenate(parts, axis=1)
-    return {name: of.tolist() for name, of in zip((TOTAL_VARIATION, ENTROPY, AREA), values, strict=True)}
+    return {name: of.tolist() for name, of in zip(SHOWN, values, strict=True)}
 
 
 def statistics(found: dict[str, dict[str, Any]], data: str) -> Outcome:
     """A row for each statistic, a column for each mapping."""
     numbers = {
-        name: {key: mean_of(of[key]) for key in (TOTAL_VARIATION, ENTROPY, AREA)} | {SPREAD: spread_of(of[AREA])}
-        for name, of in found.items()
+        name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spread_of(of[AREA])} for name, of in found.items()
     }
     rows = [
         [Cell(key), *(Cell(text(of[key])) for of in numbers.values()), Cell(PAPER.get(key, "-"))]
@@ -71,7 +72,12 @@ def statistics(found: dict[str, dict[str, Any]], data: str) -> Outcome:
         ["", *found, "in the paper: CASM and Baseline"],
         rows,
         records,
-        claims=claims(found) if len(found) > 1 else [],
+        {
+            "": histograms(
+                {key: {name: of[key] for name, of in found.items()} for key in SHOWN}, "Masks, photo by photo"
+            )
+        },
+        claims(found) if len(found) > 1 else [],
     )
 
 
