@@ -23,6 +23,7 @@ from casmap.cli_options import (
 )
 from casmap.cli_studies import study
 from casmap.errors import UserError
+from casmap.export.formats import Classes, Format, Which
 from casmap.memory import reuse_memory
 
 app = typer.Typer(
@@ -165,13 +166,48 @@ def extract(
 
 
 @app.command()
+def annotate(
+    photos: Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")],
+    form: Annotated[
+        Format, typer.Option("--format", help="coco, yolo (boxes), yolo-seg (outlines), voc, label-studio or cvat")
+    ],
+    mapping: Annotated[
+        Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
+    ] = None,
+    out: Out = Path("annotations"),
+    classes: Annotated[
+        Classes, typer.Option(help="of the folder a photo is in, as the mapping's classifier sees it, or none")
+    ] = "folder",
+    objects: Annotated[Which, typer.Option(help="the largest object of a photo, or all")] = "largest",
+    min_area: Annotated[float, typer.Option(min=0, max=1, help="the smallest object, as a share of the photo")] = 0.01,
+    alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
+    rle: Annotated[bool, typer.Option("--rle", help="coco: pixels exactly, instead of polygons")] = False,
+    prefix: Annotated[
+        str, typer.Option(help="label-studio: what stands before a photo's name in its address")
+    ] = "/data/local-files/?d=",
+) -> None:
+    """Write boxes and outlines for the tool you use, to be corrected there. Unreadable photos make the exit code 1."""
+    from casmap.export.annotate import annotate_photos
+
+    path, labelled, skipped = annotate_photos(
+        photos, mapping, out, form, classes, objects, min_area, alpha, rle, prefix, console
+    )
+    count = sum(len(photo.objects) for photo in labelled)
+    console.print(f"{count} objects in {len(labelled)} photos: {path}", soft_wrap=True)
+    for complaint in skipped:
+        complain(f"skipped: {complaint}")
+    if skipped:
+        raise typer.Exit(1)
+
+
+@app.command()
 def export(
     mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
     out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
     half: Annotated[bool, typer.Option("--half", help="16-bit weights: half the size")] = False,
 ) -> None:
     """Write a mapping as an ONNX file, which needs no torch to run."""
-    from casmap.model.export import export_onnx
+    from casmap.export.onnx import export_onnx
     from casmap.model.files import load_mapping
 
     path = out or mapping.with_suffix(".onnx")

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from casmap.errors import UserError
+from casmap.export.onnx import export_onnx, halve
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
-from casmap.model.export import export_onnx, halve
 from casmap.model.network import SaliencyNetwork
 from casmap.model.onnx_network import KEY, load_onnx
 

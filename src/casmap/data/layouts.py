@@ -100,10 +100,20 @@ def _voc(root: Path) -> Layouts | None:
 
     def layout(split: str) -> Layout:
         lines = splits[split].read_text(encoding="utf-8", errors="replace").splitlines()
-        stems = frozenset(line.split()[0] for line in lines if line.strip())
+        stems = frozenset(_listed(line) for line in lines if line.strip())
         return Layout(f"Pascal VOC, split {split}", root / "JPEGImages", annotated, stems)
 
     return {split: partial(layout, split) for split in splits}
+
+
+def _listed(line: str) -> str:
+    """The photo that a line of a list names; a mark behind it says whether a class is in it, and is left out.
+
+    >>> _listed("2008_000002 -1"), _listed("a cat")
+    ('2008_000002', 'a cat')
+    """
+    words = line.split()
+    return words[0] if len(words) == 2 and words[1] in ("-1", "0", "1") else line.strip()
 
 
 def _coco(root: Path) -> Layouts | None:

@@ -1,0 +1,1 @@
+"""What others read: mappings as ONNX files, maps as annotations."""

@@ -1,0 +1,34 @@
+"""A photo with its objects: what every format of annotations is written from."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from casmap.export.objects import Object
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A photo and the objects in it.
+
+    file: where it is. name: its path below the folder of all photos, with forward slashes. width, height: upright.
+    """
+
+    file: Path
+    name: str
+    width: int
+    height: int
+    objects: tuple[Object, ...]
+
+
+def labels_of(photos: list[Labelled]) -> list[str]:
+    """All classes in use, sorted."""
+    return sorted({one.label for photo in photos for one in photo.objects})
+
+
+def xml(root: ElementTree.Element) -> str:
+    """A tree as text; characters that XML cannot hold, and names of files may, become question marks."""
+    ElementTree.indent(root)
+    text: str = ElementTree.tostring(root, encoding="unicode")
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text) + "\n"
