@@ -157,11 +157,11 @@ def test_what_was_done_before_a_stop_is_told(trip, mapping, tmp_path, monkeypatc
     photo(trip / "1.png", 30, 80)
     asked = []
 
-    def stopping(path):
+    def stopping(path, window):
         asked.append(path)
         if len(asked) == 2:
             raise KeyboardInterrupt
-        return open_image(path)
+        return open_image(path, window)
 
     monkeypatch.setattr("casmap.extraction.open_image", stopping)
     with pytest.raises(KeyboardInterrupt):

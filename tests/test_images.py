@@ -68,7 +68,7 @@ def test_the_caller_may_write_to_the_result_without_changing_the_source():
     np.testing.assert_array_equal(pixels, noise())
 
 
-@pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES))
+@pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES - {".dcm"}))  # which Pillow cannot write: test_dicom.py
 def test_every_listed_suffix_opens(tmp_path, suffix):
     grey = PIL.Image.new("1" if suffix == ".pbm" else "L" if suffix == ".pgm" else "RGB", (32, 24))
     assert open_image(saved(grey, tmp_path / f"a{suffix}")).shape == (24, 32, 3)

@@ -151,11 +151,14 @@ def extract(
     alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
     batch: Annotated[int, typer.Option(min=1, help="photos at a time")] = 16,
     device: Annotated[str, typer.Option(help="cpu; cuda or mps where the mapping's runtime has it")] = "cpu",
+    window: Annotated[
+        tuple[float, float] | None, typer.Option(metavar="CENTRE WIDTH", help="for DICOM, instead of the file's own")
+    ] = None,
 ) -> None:
     """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
     from casmap.extraction import extract_photos
 
-    skipped, written, empty = extract_photos(photos, mapping, out, everything, alpha, batch, device, console)
+    skipped, written, empty = extract_photos(photos, mapping, out, everything, alpha, batch, device, console, window)
     console.print(f"{written} {'map' if written == 1 else 'maps'} in {out}", soft_wrap=True)
     if empty:
         complain(f"Empty masks, whose boxes mean nothing: {empty}. The mapping may need more training.")

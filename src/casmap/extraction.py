@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from casmap.atomic import whole_file
+from casmap.dicom import SUFFIX, Window, is_dicom, write_dicom_mask
 from casmap.errors import UnreadableImage, UserError
 from casmap.images import FOREIGN_SUFFIXES, Image, find_images, open_image
 from casmap.mapper import SaliencyMapper
@@ -31,11 +32,12 @@ def extract_photos(
     batch: int = 16,
     device: str = "cpu",
     console: Console | None = None,
+    window: Window | None = None,
 ) -> tuple[list[str], int, int]:
     """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
 
     Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
-    maps agree even where it is stopped halfway.
+    maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too.
     """
     paths, skipped = to_map(find_images(sources))
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
@@ -53,7 +55,7 @@ def extract_photos(
                     opened: list[tuple[Path, Image]] = []
                     for path in paths[at : at + batch]:
                         try:
-                            opened.append((path, open_image(path)))
+                            opened.append((path, open_image(path, window)))
                         except UnreadableImage as error:
                             skipped.append(str(error))
                     maps = mapper([image for _, image in opened])
@@ -61,6 +63,8 @@ def extract_photos(
                         photo = os.path.abspath(path)
                         found = replace(found, name=names[path])
                         saved = found.save(out, everything, alpha)
+                        if is_dicom(path):
+                            write_dicom_mask(path, found.mask, dicom_mask(out, found.name))
                         if photo in again:  # other views of its earlier map would show another mask
                             for view in set(view_paths(out, found.name).values()) - set(saved):
                                 view.unlink(missing_ok=True)
@@ -79,6 +83,15 @@ def extract_photos(
     return skipped, written, empty
 
 
+def dicom_mask(folder: Path, name: str) -> Path:
+    """Where the mask of a DICOM file is written, as DICOM, beside the pictures.
+
+    >>> dicom_mask(Path("maps"), "scan").as_posix()
+    'maps/scan-mask.dcm'
+    """
+    return folder / f"{file_name(name)}-mask{SUFFIX}"
+
+
 def to_map(paths: list[Path]) -> tuple[list[Path], list[str]]:
     """The photos among the files found, and a sentence for each that is of a kind that is not opened.
 
@@ -87,7 +100,9 @@ def to_map(paths: list[Path]) -> tuple[list[Path], list[str]]:
     ours: set[Path] = set()
     for folder in {path.parent for path in paths}:
         with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
-            ours.update(view for line in lines_of(folder / BOXES) for view in view_paths(folder, line["name"]).values())
+            for line in lines_of(folder / BOXES):
+                ours.update(view_paths(folder, line["name"]).values())
+                ours.add(dicom_mask(folder, line["name"]))
     photos = [path for path in paths if path not in ours]
     if not photos:
         raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")

@@ -16,6 +16,7 @@ import PIL.ExifTags
 import PIL.Image
 import PIL.ImageOps
 
+from casmap import dicom
 from casmap.errors import UnreadableImage, UserError
 
 Image = npt.NDArray[np.uint8]
@@ -35,19 +36,22 @@ FORMATS = {
     "JPEG2000": (".jp2", ".j2k"),
     "AVIF": (".avif",),
 }
-IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes)
+IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes) | {dicom.SUFFIX}
 
 # Photos all the same, though none that is opened: who gives a folder of them should hear it. (Raw files have the head
 # of a TIFF, and Pillow would take their thumbnail for the photo.)
 FOREIGN_SUFFIXES = frozenset((".heic", ".heif", ".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"))
 
 
-def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) -> Image:
+def open_image(
+    source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any], window: dicom.Window | None = None
+) -> Image:
     """Open a file, its bytes, a Pillow image or an array as (H, W, 3) uint8 RGB, upright as its EXIF data say.
 
     An animation gives its first frame. Transparent pixels are laid on white, as on a page: the colour stored under
     them was never meant to be seen. Arrays are (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) of bool, uint8, uint16 or
-    of floats from 0 to 1. Whatever cannot be opened raises UnreadableImage.
+    of floats from 0 to 1. A DICOM file, with the extra `dicom`, is seen through its own window, or through `window`:
+    centre and width. Whatever cannot be opened raises UnreadableImage.
 
     >>> open_image(np.array([[0.0, 1.0]])).tolist()
     [[[0, 0, 0], [255, 255, 255]]]
@@ -64,7 +68,10 @@ def open_image(source: str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]) 
                 return _upright_rgb(PIL.Image.fromarray(_eight_bits(source)))
             if isinstance(source, PIL.Image.Image):
                 return _upright_rgb(source)
-            with PIL.Image.open(_readable(source), formats=tuple(FORMATS)) as image:
+            readable = _readable(source)
+            if dicom.is_dicom(readable):
+                return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(readable, MAX_PIXELS, window)))
+            with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
                 return _upright_rgb(image)
     except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
         raise UnreadableImage(f"{name} {_reason(error)}.") from error
@@ -79,6 +86,9 @@ def image_size(path: Path) -> tuple[int, int] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
+            if dicom.is_dicom(path):
+                width, height = dicom.dicom_size(path)
+                return (width, height) if 0 < width * height <= MAX_PIXELS else None
             with PIL.Image.open(_readable(path), formats=tuple(FORMATS)) as image:
                 width, height = image.size
                 if not 0 < width * height <= MAX_PIXELS:
@@ -187,6 +197,8 @@ def _reason(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return "does not exist"
+        case ModuleNotFoundError():
+            return "is DICOM, which needs pydicom: pip install 'casmap[dicom]'"
         case IsADirectoryError():
             return "is a folder or a device, not an image file"
         case PermissionError():
