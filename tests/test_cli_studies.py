@@ -93,14 +93,12 @@ def test_a_study_writes_its_files_and_other_options_are_refused(casmap, small, t
     assert {f"statistics.{ending}" for ending in ("csv", "md", "json", "html")} <= {
         path.name for path in folder.iterdir()
     }
-    before = {path: path.read_bytes() for path in folder.rglob("*.*")}
+    before = {path: path.read_bytes() for path in (tmp_path / "studies").rglob("*.*")}
     sentence = casmap("study", "statistics", *small, "--seed", "3").sentence()
     assert "was begun with recipe.seed = 0, not 3" in sentence
-    assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before
+    assert {path: path.read_bytes() for path in (tmp_path / "studies").rglob("*.*")} == before  # nothing is trained
     assert casmap("study", "statistics", *small).code == 0
-    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == {
-        path: content for path, content in before.items() if path.suffix == ".json"
-    }
+    assert (folder / "statistics.json").read_bytes() == before[folder / "statistics.json"]
 
 
 def test_studies_of_one_folder_share_their_trainings_and_a_report_gathers_them(casmap, small, tmp_path):
@@ -110,6 +108,7 @@ def test_studies_of_one_folder_share_their_trainings_and_a_report_gathers_them(c
     assert casmap("study", "figure2", *small).code == 0
     assert len(list(tmp_path.glob("studies/trainings/*/mapping.safetensors"))) == 3  # L is new
     assert {path: path.stat().st_mtime_ns for path in trained} == trained
+    assert casmap("study", "figure2", *small, "--classes", "2").sentence()  # two photos of a class fill no row
     done = casmap("study", "report", "studies")
     assert done.code == 0, done.complained
     assert "of the paper's conclusions" in done.said
@@ -148,10 +147,15 @@ def test_a_dry_run_of_the_paper_tells_what_it_would_take_and_writes_nothing(casm
     assert files(tmp_path) == []
 
 
-def test_a_dry_run_of_table_2_has_the_papers_steps(casmap):
+def test_a_dry_run_counts_the_papers_steps_and_names_its_classifiers(casmap, mapping):
     said = casmap("study", "table2", "--paper", "--dry-run").said
     assert said.count("140,070") == 11
     assert "1,540,770" in said
+    assert casmap("study", "figure2", "--paper", "--dry-run").said.count("140,070") == 3
+    said = casmap("study", "figure3", "--paper", "--dry-run").said
+    for name in ("densenet121", "resnet152", "vgg19_bn"):
+        assert f"{name}.tv_in1k" in said
+    assert "Nothing has to be trained" in casmap("study", "statistics", "--mapping", mapping, "--dry-run").said
 
 
 @pytest.mark.parametrize(

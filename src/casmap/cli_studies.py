@@ -19,7 +19,9 @@ study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
 
 STUDIES = Path("runs/studies")
 Studies = Annotated[Path, typer.Option("--out", help="folder of all studies; trainings in it are shared among them")]
-IMAGENET = "ImageNet"  # in a plan without photos
+Looked = Annotated[
+    list[Path] | None, typer.Option("--mapping", help="look at this one; several may be given (default: train them)")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say only what it would take: runs, steps, disk, memory")]
 
 
@@ -51,7 +53,7 @@ def study_table1(
     classifier: Annotated[
         str, typer.Option(help="what rivals explain: a classifier casmap wrote, or a backbone's name")
     ] = "lite0",
-    out: Out = Path("runs/table1"),
+    out: Out = STUDIES / "table1",
     boxes: Boxes = None,
     masks: Masks = None,
     split: Split = None,
@@ -100,11 +102,11 @@ def with_setting(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
-        from casmap.studies.setting import find_setting
+        from casmap.studies.setting import NOWHERE, find_setting
 
         said = {p.name: arguments.pop(p.name) for p in shared}
         if arguments.get("dry_run") and said["paper"] and said["data"] is None:
-            said["data"] = IMAGENET
+            said["data"] = NOWHERE
         command(**arguments, setting=find_setting(**said))
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared, *own)]
@@ -127,9 +129,17 @@ def conduct(
     from casmap.studies.setting import count_photos
 
     if dry_run:
-        print_plan(planned(setting, *count_photos(setting)), console)
+        if plan := planned(setting, *count_photos(setting)):
+            print_plan(plan, console)
+        else:
+            console.print("Nothing has to be trained.")
     else:
         write_outcome(run(), out / name, console)
+
+
+def nothing(setting: "Setting", photos: int, classes: int) -> list["Planned"]:
+    """The plan where mappings are given."""
+    return []
 
 
 @study.command("table2")
@@ -177,17 +187,16 @@ def study_fewshot(out: Studies = STUDIES, dry_run: DryRun = False, setting: Any 
 @study.command("statistics")
 @with_setting
 def study_statistics(
-    mapping: Mappings = None, out: Studies = STUDIES, dry_run: DryRun = False, setting: Any = None
+    mapping: Looked = None, out: Studies = STUDIES, dry_run: DryRun = False, setting: Any = None
 ) -> None:
     """Measure total variation, entropy and spread of masks: of mappings given, or CASM and Baseline trained for it."""
     from casmap.studies.entries import Entries, planned
     from casmap.studies.statistics import run_statistics
 
     def run() -> "Outcome":
-        entries = Entries.open(setting, mapping, out, console)
-        return run_statistics(entries.photos, entries.mappers, out, entries.options, console)
+        return run_statistics(Entries.open("statistics", setting, mapping, out, console), console)
 
-    conduct("statistics", setting, out, dry_run, planned, run)
+    conduct("statistics", setting, out, dry_run, nothing if mapping else planned, run)
 
 
 @study.command("figure1")
@@ -201,13 +210,13 @@ def study_figure1(
     from casmap.studies.figure1 import run_figure1
     from casmap.studies.outcome import write_outcome
 
-    write_outcome(run_figure1(backbone, classes, size), out / "figure1", console)
+    write_outcome(run_figure1(backbone, classes, size, out), out / "figure1", console)
 
 
 @study.command("figure2")
 @with_setting
 def study_figure2(
-    mapping: Mappings = None,
+    mapping: Looked = None,
     classes: Annotated[
         int | None, typer.Option(min=1, help="so many classes by lot, a picture each, as in the supplement: 16")
     ] = None,
@@ -217,21 +226,20 @@ def study_figure2(
 ) -> None:
     """Show seven consecutive photos masked in, masked out and inpainted, for mappings side by side."""
     from casmap.studies.entries import Entries, planned
-    from casmap.studies.figure2 import run_figure2
+    from casmap.studies.figure2 import THINNINGS, run_figure2
 
     def run() -> "Outcome":
-        entries = Entries.open(
-            setting, mapping, out, console, {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}
-        )
-        return run_figure2(entries.photos, entries.mappers, out, entries.options, setting.recipe.seed, classes)
+        entries = Entries.open("figure2", setting, mapping, out, console, THINNINGS)
+        return run_figure2(entries, setting.recipe.seed, classes)
 
-    conduct("figure2", setting, out, dry_run, planned, run)
+    plan = nothing if mapping else functools.partial(planned, thinnings=THINNINGS)
+    conduct("figure2", setting, out, dry_run, plan, run)
 
 
 @study.command("figure3")
 @with_setting
 def study_figure3(
-    mapping: Mappings = None,
+    mapping: Looked = None,
     classifier: Annotated[
         list[str] | None,
         typer.Option(help="one that casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"),
@@ -241,15 +249,14 @@ def study_figure3(
     setting: Any = None,
 ) -> None:
     """Ask many classifiers what they see in photos masked in, masked out and inpainted: Figure 3."""
-    from casmap.studies.entries import Entries
-    from casmap.studies.figure3 import find_classifiers, planned, run_figure3
+    from casmap.studies.figure3 import form, planned, run_figure3
 
     def run() -> "Outcome":
-        entries = Entries.open(setting, mapping, out, console)
-        found = find_classifiers(setting, classifier, mapping, out, console)
-        return run_figure3(entries.photos, entries.mappers, found, out, entries.options, console)
+        return run_figure3(setting, mapping, classifier, out, console)
 
-    conduct("figure3", setting, out, dry_run, planned, run)
+    conduct("figure3", setting, out, dry_run, nothing if mapping else planned, run)
+    if dry_run and (ready := form(setting)[1]) and not mapping:
+        console.print(f"Classifiers whose weights are fetched: {', '.join(ready)}.", soft_wrap=True)
 
 
 @study.command("report")

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from casmap.data.scenes import Scenes
+from casmap.data.write import write_photos
 from casmap.model.files import load_mapping
 from casmap.studies.fewshot import run_fewshot
 
@@ -20,6 +22,16 @@ def test_each_count_is_trained_for_the_same_steps_with_either_f0(small, quiet, t
     assert {(record["photos a class"], record["f(0)"]) for record in outcome.records} == {
         (count, name) for count in ("1", "3", 6.0) for name in ("f(0) from all photos", "f(0) from the same few")
     }
+
+
+def test_one_small_class_does_not_shorten_the_curve(small, quiet, tmp_path) -> None:
+    write_photos(Scenes(classes=2, photos=12, size=32), tmp_path)
+    folder = tmp_path / "photos" / "class-00"
+    for path in sorted(folder.iterdir())[2:]:
+        path.unlink()
+    setting = replace(small, data=str(tmp_path / "photos"), test="scenes:classes=2,photos=8,size=32")
+    outcome = run_fewshot(setting, tmp_path / "out", quiet)
+    assert [str(row[0]) for row in outcome.rows] == ["1", "3", "all (4)"]
 
 
 def test_a_second_start_trains_nothing(small, quiet, tmp_path) -> None:

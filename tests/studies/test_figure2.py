@@ -8,7 +8,9 @@ from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.mapper import SaliencyMapper
 from casmap.saliency_map import SaliencyMap
+from casmap.studies.entries import Entries
 from casmap.studies.figure2 import ROWS, SIDE, WITH_OVERLAY, block, run_figure2, side_by_side
+from casmap.studies.study import Study
 
 
 def maps(count):
@@ -53,6 +55,10 @@ def test_mappings_stand_side_by_side_with_white_between():
     np.testing.assert_array_equal(figure[:, :64], figure[:, 80:])
 
 
+def entries(folder, scenes, *names):
+    return Entries(Study(folder, {}), scenes, "scenes", dict.fromkeys(names, SaliencyMapper.load()))
+
+
 def picture(png: bytes):
     return cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_COLOR)
 
@@ -60,7 +66,7 @@ def picture(png: bytes):
 def test_seven_consecutive_photos_are_shown(tmp_path):
     scenes = Scenes(classes=4, photos=30, size=64)
     mapper = SaliencyMapper.load()
-    outcome = run_figure2(scenes, {"a": mapper, "b": mapper}, tmp_path, {"data": "scenes"}, seed=1)
+    outcome = run_figure2(entries(tmp_path, scenes, "a", "b"), seed=1)
     names = [str(row[0]) for row in outcome.rows]
     begin = scenes.names.index(names[0])
     assert names == scenes.names[begin : begin + 7]
@@ -72,14 +78,15 @@ def test_seven_consecutive_photos_are_shown(tmp_path):
 
 def test_the_supplements_pages_have_seven_photos_of_one_class_each(tmp_path):
     scenes = Scenes(classes=4, photos=32, size=64)
-    outcome = run_figure2(scenes, {"a": SaliencyMapper.load()}, tmp_path, {"data": "scenes"}, seed=0, classes=3)
+    outcome = run_figure2(entries(tmp_path, scenes, "a"), seed=0, classes=3)
     assert len(outcome.figures) == 3
+    assert outcome.name == "figure2-classes"
     for number, ending in enumerate(outcome.figures):
         names = [str(row[0]) for row in outcome.rows[7 * number : 7 * number + 7]]
-        assert {name.split("/")[0] for name in names} == {ending[1:]}
+        assert {name.split("/")[0] for name in names} == {ending.removeprefix(f"-{number + 1:02d}-")}
 
 
 def test_too_few_photos_of_too_few_classes_are_one_sentence(tmp_path):
     scenes = Scenes(classes=4, photos=24, size=64)  # six of each
     with pytest.raises(UserError, match="Only 0 classes have 7 photos or more, and 2 were asked for"):
-        run_figure2(scenes, {"a": SaliencyMapper.load()}, tmp_path, {"data": "scenes"}, seed=0, classes=2)
+        run_figure2(entries(tmp_path, scenes, "a"), seed=0, classes=2)

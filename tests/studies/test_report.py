@@ -12,10 +12,11 @@ from casmap.studies.report import run_report
 
 
 def table1(difference_to_cam, difference_to_boxes):
-    le = {"LE, alpha 1": {"value": 0.3, "low": 0.2, "high": 0.4}}
-    names = ["CASM", "CAM, the true class", "box regression", "whole picture"]
+    le = {"its best way": "own alpha", "LE, alpha 1": {"value": 0.9}, "LE, own alpha": {"value": 0.3}}
+    names = ["CASM", "CAM, the true class", "CAM, the predicted class", "box regression", "whole picture"]
     apart = {
         "CAM, the true class": dict(zip(("value", "low", "high"), difference_to_cam, strict=True)),
+        "CAM, the predicted class": dict(zip(("value", "low", "high"), difference_to_cam, strict=True)),
         "box regression": dict(zip(("value", "low", "high"), difference_to_boxes, strict=True)),
         "whole picture": {"value": -0.2, "low": -0.3, "high": -0.1},
     }
@@ -28,7 +29,7 @@ def folder(tmp_path, quiet):
     rows = [[Cell("(a)"), Cell("53", best=True)]]
     outcome = Outcome("table2", "Table 2", "text", ["", "LE"], rows, [{"a": 1}], {}, claims)
     write_outcome(outcome, tmp_path / "table2", quiet)
-    write_outcome(run_figure1("test_resnet", 5, 64), tmp_path / "figure1", quiet)
+    write_outcome(run_figure1("test_resnet", 5, 64, tmp_path), tmp_path / "figure1", quiet)
     return tmp_path
 
 
@@ -39,6 +40,7 @@ def test_whatever_is_there_is_gathered(folder, quiet) -> None:
     assert "Figure 1" in page
     assert page.count("data:image/png") == 1
     assert "conclusions 1 hold here, 0 do not" in page
+    assert "Seeds tells" in page
     assert (folder / "report.csv").read_text().splitlines()[0] == "says,paper,here,verdict"
     assert "holds: FL is better than F. Paper: 41.3 and 53.5." in (folder / "report.md").read_text()
 
@@ -54,11 +56,12 @@ def test_whatever_is_there_is_gathered(folder, quiet) -> None:
 def test_table_1_is_compared_with_the_papers_order(folder, quiet, cam, boxes, verdicts) -> None:
     (folder / "table1").mkdir()
     (folder / "table1" / "table1.json").write_text(table1(cam, boxes))
-    told = run_report(folder, quiet)[:2]
-    assert [claim.says for claim in told] == [
-        "CAM, the true class has a higher LE than CASM", "box regression has a lower LE than CASM",
+    told = run_report(folder, quiet)
+    assert [claim.says for claim in told] == [  # each method once
+        "CAM has a higher LE than CASM", "box regression has a lower LE than CASM", "FL is better than F",
     ]  # fmt: skip
-    assert [claim.verdict for claim in told] == verdicts
+    assert [claim.verdict for claim in told[:2]] == verdicts
+    assert ">30.0</td>" in (folder / "report.html").read_text()  # each in the way that is best for it
 
 
 def test_a_folder_without_studies_is_one_sentence(tmp_path, quiet) -> None:

@@ -39,7 +39,12 @@ def test_mean_best_worst_and_welchs_test_by_hand(small) -> None:
 
 @pytest.mark.parametrize(
     ("casm", "baseline", "verdict"),
-    [([0.3, 0.31], [0.1, 0.11], FAILS), ([0.1, 0.3], [0.2, 0.25], TIE), ([0.1, 0.11], [0.3, 0.31], HOLDS)],
+    [
+        ([0.3, 0.31], [0.1, 0.11], FAILS),
+        ([0.1, 0.3], [0.2, 0.25], TIE),
+        ([0.1, 0.11], [0.3, 0.31], HOLDS),
+        ([0.2, 0.2], [0.2, 0.2], TIE),  # no variance: nothing to test with
+    ],
 )
 def test_what_could_be_chance_is_not_settled(small, casm, baseline, verdict) -> None:
     assert seeds_outcome({"CASM": casm, "Baseline": baseline}, [0, 1], 500, small).claims[0].verdict == verdict
@@ -49,3 +54,11 @@ def test_the_plan_counts_all_trainings(small) -> None:
     first, *others = planned(5, small, photos=60, classes=20)
     assert (first.runs, first.maps, first.first_steps, first.steps) == (1, False, 4, 0)
     assert [(one.what, one.runs, one.steps) for one in others] == [("CASM", 5, 20), ("Baseline", 5, 20)]
+
+
+def test_more_trainings_go_on_with_those_that_are_there(small, quiet, tmp_path) -> None:
+    run_seeds(small, 2, tmp_path, quiet)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/E-*/mapping.safetensors")}
+    outcome = run_seeds(small, 3, tmp_path, quiet)
+    assert len(outcome.records) == 6
+    assert {path: path.stat().st_mtime_ns for path in before} == before

@@ -6,7 +6,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.studies.setting import IMAGENET, count_photos, find_setting, thinned
+from casmap.studies.setting import IMAGENET, count_photos, find_setting, from_nothing, key_of, thinned
 from casmap.training.recipes import PAPER, PHOTOS, QUICK
 
 
@@ -15,7 +15,7 @@ def test_quick_is_the_default_and_measures_on_other_scenes() -> None:
     assert setting == find_setting("scenes", quick=True)
     assert setting.recipe == QUICK
     training, held_out = setting.training_photos(), setting.held_out_photos()
-    assert (len(training), len(held_out)) == (2000, 1000)
+    assert (len(training), len(held_out)) == (2000, 2000)
     assert training.image(0).shape == held_out.image(0).shape == (QUICK.size, QUICK.size, 3)
     assert not set(training.names) & set(held_out.names)
 
@@ -30,15 +30,47 @@ def test_a_folder_gets_the_recipe_for_photos_and_the_paper_its_own(tmp_path) -> 
     assert find_setting(str(tmp_path), paper=True, seed=3).recipe == PAPER.replace(seed=3)
 
 
-def test_a_folder_with_splits_needs_no_other_to_measure_on(tmp_path) -> None:
+@pytest.mark.parametrize(("training", "testing"), [("train", "val"), ("training", "validation"), ("train", "test")])
+def test_a_folder_with_splits_needs_no_other_to_measure_on(tmp_path, training, testing) -> None:
     (tmp_path / "data").mkdir()
-    for split, seed in (("train", 0), ("val", 1)):
+    for split, seed in ((training, 0), (testing, 1)):
         write_photos(Scenes(classes=2, photos=4, size=32, seed=seed), tmp_path / split)
         (tmp_path / split / "photos").rename(tmp_path / "data" / split)
     setting = find_setting(str(tmp_path / "data"))
-    assert setting.has_splits
-    assert len(setting.training_photos()) == len(setting.held_out_photos()) == 4
-    assert not set(setting.training_photos().names) & set(setting.held_out_photos().names)
+    names = [set(photos.names) for photos in (setting.training_photos(), setting.held_out_photos())]
+    assert [len(each) for each in names] == [4, 4]
+    assert not names[0] & names[1]
+    # Other photos to measure on leave those to train on as they are.
+    setting = find_setting(str(tmp_path / "data"), test=str(tmp_path / "data" / testing))
+    assert set(setting.training_photos().names) == names[0]
+
+
+def test_a_folder_without_splits_needs_another_to_measure_on(tmp_path) -> None:
+    write_photos(Scenes(classes=2, photos=4, size=32), tmp_path)
+    with pytest.raises(UserError, match="has no splits: name photos to measure on with --test"):
+        find_setting(str(tmp_path / "photos")).held_out_photos()
+
+
+def test_what_cannot_be_measured_is_said_at_once(tmp_path) -> None:
+    other = find_setting("scenes:classes=2,photos=4", test="scenes:classes=3,photos=6")
+    with pytest.raises(UserError, match="photos of 'class-02' to measure on, and none to train on"):
+        other.both()
+    write_photos(Scenes(classes=2, photos=4, size=32), tmp_path)
+    bare = find_setting("scenes:classes=2,photos=4", test=str(tmp_path / "photos"))
+    with pytest.raises(UserError, match="None of these photos has a box or a mask"):
+        bare.both()
+
+
+def test_from_nothing_means_that_f0_is_trained() -> None:
+    assert from_nothing(PHOTOS).total_first_steps(1600) == 90 * 100
+    assert from_nothing(QUICK).first_steps == QUICK.first_steps
+    assert not from_nothing(PAPER).pretrained
+
+
+def test_the_key_of_photos_changes_with_them() -> None:
+    keys = {key_of(Scenes(classes=2, photos=count, seed=seed)) for count, seed in ((4, 0), (5, 0), (4, 1))}
+    assert len(keys) == 3
+    assert key_of(Scenes(classes=2, photos=4)) == key_of(Scenes(classes=2, photos=4))
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from casmap.studies.statistics import AREA, ENTROPY, TOTAL_VARIATION, run_statis
 @pytest.fixture
 def entries(small, tmp_path, quiet):
     setting = replace(small, data="scenes:classes=3,photos=12,size=32", test="scenes:classes=3,photos=20,size=32")
-    return Entries.open(setting, None, tmp_path, quiet)
+    return Entries.open("statistics", setting, None, tmp_path, quiet)
 
 
-def test_statistics_are_those_of_the_masks(entries, tmp_path, quiet) -> None:
-    outcome = run_statistics(entries.photos, entries.mappers, tmp_path, entries.options, quiet)
+def test_statistics_are_those_of_the_masks(entries, quiet) -> None:
+    outcome = run_statistics(entries, quiet)
     pictures = np.stack([entries.photos.image(index) for index in range(len(entries.photos))])
     for record, mapper in zip(outcome.records, entries.mappers.values(), strict=True):
         masks, _ = mapper.masks(pictures)
@@ -40,7 +40,7 @@ def of(variation: float, entropy: float, areas: tuple[float, float]):
 
 def test_the_papers_numbers_agree_with_its_conclusions() -> None:
     found = {"CASM": of(2500, 0.05, (0.31, 0.69)), "Baseline": of(7000, 0.21, (0.36, 0.64))}
-    outcome = statistics(found, "ImageNet")
+    outcome = statistics(found, "ImageNet", papers=True)
     assert [claim.verdict for claim in outcome.claims] == [HOLDS] * 3
     assert "CASM - Baseline: -4,500" in outcome.claims[0].here
     assert "CASM - Baseline: +0.050" in outcome.claims[2].here  # 0.19 and 0.14
@@ -48,9 +48,16 @@ def test_the_papers_numbers_agree_with_its_conclusions() -> None:
 
 def test_turned_round_they_do_not_and_equal_ones_settle_nothing() -> None:
     a, b = of(2500, 0.05, (0.31, 0.69)), of(7000, 0.21, (0.36, 0.64))
-    assert [claim.verdict for claim in statistics({"CASM": b, "Baseline": a}, "").claims] == [FAILS] * 3
-    assert [claim.verdict for claim in statistics({"CASM": a, "Baseline": a}, "").claims] == [TIE] * 3
+    assert [claim.verdict for claim in statistics({"CASM": b, "Baseline": a}, "", True).claims] == [FAILS] * 3
+    assert [claim.verdict for claim in statistics({"CASM": a, "Baseline": a}, "", True).claims] == [TIE] * 3
 
 
-def test_one_mapping_alone_is_measured_without_conclusions() -> None:
-    assert statistics({"mine": of(2500, 0.05, (0.31, 0.69))}, "").claims == []
+def test_the_paper_says_nothing_of_other_mappings() -> None:
+    found = {"mine": of(2500, 0.05, (0.31, 0.69)), "yours": of(2500, 0.05, (0.31, 0.69))}
+    assert statistics(found, "", papers=False).claims == []
+
+
+def test_only_casm_before_baseline_is_what_the_paper_speaks_of(entries) -> None:
+    assert entries.papers
+    turned = replace(entries, mappers=dict(reversed(entries.mappers.items())))
+    assert not turned.papers

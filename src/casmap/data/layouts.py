@@ -33,7 +33,7 @@ def find_layout(root: Path, boxes: Path | None = None, split: str | None = None)
     """Recognise ILSVRC, Pascal VOC and COCO by their folders; all else is photos, with annotations in `boxes`."""
     if not root.is_dir():
         raise UserError(f"There is no folder {root}.")
-    for kind, recognise in {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}.items():
+    for kind, recognise in _KINDS.items():
         if (layouts := recognise(root)) is not None:
             if boxes is not None:
                 raise UserError(f"{root} is {kind} with annotations of its own: leave out --boxes.")
@@ -43,6 +43,16 @@ def find_layout(root: Path, boxes: Path | None = None, split: str | None = None)
     if boxes is None:
         return Layout("photos", root, lambda names: Annotations())
     return Layout("photos", root, partial(read_annotations, boxes, root))
+
+
+def splits_of(root: Path) -> list[str]:
+    """The splits that a folder has, by name; none where it is not there, or not cut."""
+    if not root.is_dir():
+        return []
+    for recognise in _KINDS.values():
+        if (layouts := recognise(root)) is not None:
+            return [name for name in layouts if name]
+    return _split_folders(root)
 
 
 def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
@@ -126,6 +136,9 @@ def _coco(root: Path) -> Layouts | None:
                 layouts[split] = partial(Layout, f"COCO, split {split}", photos, partial(read_coco, path))
                 break
     return layouts or None
+
+
+_KINDS = {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}
 
 
 def _split_folders(root: Path) -> list[str]:

@@ -63,7 +63,10 @@ class Classifier(nn.Module):
 
     def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""
-        last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
+        try:
+            last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
+        except AssertionError as error:  # how a transformer says that its patches do not fit
+            raise UserError(f"{self.backbone} cannot look at pictures of this size: {error}.") from error
         return self.network.forward_head(last), stages, last
 
     def look_believing(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:

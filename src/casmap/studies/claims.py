@@ -19,12 +19,12 @@ class Claim:
 
 
 def verdict_below(differences: Sequence[Number]) -> str:
-    """Whether differences are below 0: it holds if some are and none is above, as far as intervals can tell.
+    """Whether all differences are below 0: it fails if one is above, as far as its interval can tell.
 
     >>> below, around, above = Number(-2, -3, -1), Number(0, -1, 1), Number(2, 1, 3)
-    >>> verdict_below([below, around]), verdict_below([around]), verdict_below([below, above])
+    >>> verdict_below([below, below]), verdict_below([below, around]), verdict_below([below, above])
     ('holds', 'not settled', 'does not hold')
     """
     if any(difference.low > 0 for difference in differences):
         return FAILS
-    return HOLDS if any(difference.high < 0 for difference in differences) else TIE
+    return HOLDS if all(difference.high < 0 for difference in differences) else TIE

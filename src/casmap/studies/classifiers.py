@@ -1,6 +1,7 @@
 """Classifiers by name: a file that casmap wrote, a backbone with ImageNet weights, a backbone and its weights."""
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import torch
@@ -45,6 +46,16 @@ def fingerprint(classifier: Classifier) -> str:
     for name, tensor in sorted(classifier.state_dict().items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
     return digest.hexdigest()
+
+
+def short_names(names: list[str]) -> list[str]:
+    """A short name for each, or the whole where two would be the same.
+
+    >>> short_names(["lite0", "lite0=a.safetensors", "c-1/classifier.safetensors"])
+    ['lite0', 'lite0=a.safetensors', 'c-1']
+    """
+    short = [short_name(name) for name in names]
+    return [name if Counter(short)[brief] > 1 else brief for name, brief in zip(names, short, strict=True)]
 
 
 def short_name(name: str) -> str:

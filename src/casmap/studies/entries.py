@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -12,8 +11,9 @@ from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.evaluation.report import names_of
 from casmap.mapper import SaliencyMapper
-from casmap.studies.plan import Planned
-from casmap.studies.setting import Setting, thinned
+from casmap.studies.plan import Planned, planned_first
+from casmap.studies.setting import Setting, key_of, thinned
+from casmap.studies.study import Study
 from casmap.studies.trainings import Trainings
 
 PAIR = {"CASM": "L100", "Baseline": "F"}
@@ -21,39 +21,52 @@ PAIR = {"CASM": "L100", "Baseline": "F"}
 
 @dataclass(frozen=True)
 class Entries:
-    """Photos to look at, mappings by name, and options to be kept with the study."""
+    """A study, photos to look at and what they are called, and mappings by name.
 
+    papers: whether the first two are CASM and Baseline, of which the paper speaks.
+    """
+
+    study: Study
     photos: PhotoSet
+    data: str
     mappers: dict[str, SaliencyMapper]
-    options: dict[str, Any]
+
+    @property
+    def papers(self) -> bool:
+        """Whether the first two are those that the paper compares."""
+        return list(self.mappers)[:2] == list(PAIR)
 
     @classmethod
     def open(
         cls,
+        name: str,
         setting: Setting,
         mappings: list[Path] | None,
         out: Path,
         console: Console,
         thinnings: Mapping[str, str] = PAIR,
     ) -> "Entries":
-        """Files that were named look at DATA itself; where none was, mappings are trained on it."""
+        """Files that were named look at DATA itself; where none was, mappings are trained on it.
+
+        Whatever can be refused is, before anything is trained.
+        """
         if not mappings:
-            mappers = Trainings(out / "trainings", console).mappers(setting, thinnings)
-            return cls(setting.held_out_photos(), mappers, setting.options() | {"thinnings": list(thinnings.values())})
-        photos = open_photos(
-            setting.test or setting.data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split
-        )
-        names = names_of(mappings)
-        files = {
-            name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in zip(names, mappings, strict=True)
-        }
-        mappers = {name: SaliencyMapper.load(path) for name, path in zip(names, mappings, strict=True)}
-        return cls(photos, mappers, {"data": setting.test or setting.data, "split": setting.split, "mappings": files})
+            photos, held_out = setting.training_photos(), setting.held_out_photos()
+            keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
+            study = Study(out / name, setting.options() | keys)
+            mappers = Trainings(out / "trainings", console).mappers(photos, setting.recipe, thinnings)
+            return cls(study, held_out, setting.data, mappers)
+        data = setting.test or setting.data
+        photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
+        named = dict(zip(names_of(mappings), mappings, strict=True))
+        mappers = {name: SaliencyMapper.load(path) for name, path in named.items()}
+        files = {name: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for name, path in named.items()}
+        return cls(Study(out / name, {"photos": key_of(photos), "mappings": files}), photos, data, mappers)
 
 
-def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
+def planned(setting: Setting, photos: int, classes: int, thinnings: Mapping[str, str] = PAIR) -> list[Planned]:
     """What is trained where no mapping is named."""
-    return [
-        Planned("f(0)", setting.recipe, photos, classes, first=setting.trains_first(classes), maps=False),
-        *(Planned(name, thinned(setting.recipe, thinning, photos), photos, classes) for name, thinning in PAIR.items()),
+    recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in thinnings.items()}
+    return planned_first(setting, photos, classes) + [
+        Planned(name, recipe, photos, classes) for name, recipe in recipes.items()
     ]

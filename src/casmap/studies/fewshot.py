@@ -13,12 +13,13 @@ from casmap.evaluation.evaluate import Number
 from casmap.mapper import SaliencyMapper
 from casmap.studies.numbers import columns, mean_of, percent
 from casmap.studies.outcome import Cell, Outcome
-from casmap.studies.plan import Planned
+from casmap.studies.plan import Planned, planned_first
 from casmap.studies.plots import curves
-from casmap.studies.setting import Setting, thinned
+from casmap.studies.setting import Setting, key_of, thinned
 from casmap.studies.study import Study
 from casmap.studies.table2 import measure
 from casmap.studies.trainings import Trainings
+from casmap.training.first import is_ready
 
 COUNTS = (1, 3, 10, 30)
 WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
@@ -27,43 +28,44 @@ WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
 def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
     """Train CASM on 1, 3, 10, 30 and all photos of each class, for the same number of steps.
 
-    Once with the f(0) of all photos, as one has who starts from pretrained weights; once with nothing but the few.
+    Once with the f(0) of all photos; once with one that had the same few, unless pretrained weights are f(0) as they
+    are. A class with fewer photos than a count has all of them in it.
     """
-    study = Study(out / "fewshot", setting.options())
-    trainings = Trainings(out / "trainings", console)
-    photos, held_out = setting.training_photos(), setting.held_out_photos()
-    smallest = int(np.bincount(photos.labels, minlength=len(photos.classes)).min())
+    photos, held_out = setting.both()
+    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
+    study, trainings = Study(out / "fewshot", setting.options() | keys), Trainings(out / "trainings", console)
+    largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
     sets: dict[str, PhotoSet] = {
-        str(count): few_of_each(photos, count, setting.recipe.seed) for count in COUNTS if count < smallest
+        str(count): few_of_each(photos, count, setting.recipe.seed) for count in COUNTS if count < largest
     } | {"all": photos}
-    steps = {
-        "steps": setting.recipe.total_steps(len(photos)),
-        "first_steps": setting.recipe.total_first_steps(len(photos)),
-    }
-    recipe = thinned(setting.recipe, "L100", len(photos)).replace(**steps)
+    base = setting.recipe.replace(
+        steps=setting.recipe.total_steps(len(photos)), first_steps=setting.recipe.total_first_steps(len(photos))
+    )
+    recipe = thinned(base, "L100", len(photos))
 
     def measured(count: str, few: bool) -> dict[str, Any]:
-        chosen = sets[count]
-        first = trainings.classifier(chosen if few else photos, setting.recipe.replace(**steps))
-        return measure(SaliencyMapper.load(trainings.mapping(chosen, recipe, first)), held_out)
+        first = trainings.classifier(sets[count] if few else photos, base)
+        return measure(SaliencyMapper.load(trainings.mapping(sets[count], recipe, first)), held_out)
 
-    lines: dict[str, dict[str, Number]] = {WITH_ALL: {}, WITH_FEW: {}}
+    lines: dict[str, dict[str, Number]] = {}
     for name, few in ((WITH_ALL, False), (WITH_FEW, True)):
+        if few and is_ready(photos, setting.recipe):
+            continue
         for count in sets:
             own = few and count != "all"  # with all photos, both are the same
-            part = study.part(f"{count}-{'few' if own else 'all'}", partial(measured, count, own))
-            lines[name][count] = mean_of(part["LE"])
+            part = study.part(f"{count} {'few' if own else 'all'}", partial(measured, count, own))
+            lines.setdefault(name, {})[count] = mean_of(part["LE"])
     return fewshot(lines, len(photos) / len(photos.classes), len(held_out), setting)
 
 
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_fewshot trains."""
     recipe = thinned(setting.recipe, "L100", photos)
-    trains = setting.trains_first(classes)
+    few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=len(COUNTS), first=True)
     return [
-        Planned("f(0) from all photos", setting.recipe, photos, classes, first=trains, maps=False),
-        Planned("mappings with that", recipe, photos, classes, runs=len(COUNTS) + 1),
-        Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=len(COUNTS), first=trains),
+        *planned_first(setting, photos, classes),
+        Planned("mappings from one f(0)", recipe, photos, classes, runs=len(COUNTS) + 1),
+        *([few] if setting.trains_first(classes) else []),
     ]
 
 

@@ -1,17 +1,19 @@
 """Figure 1: the architecture, drawn from the model itself."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
-from torch import nn
+from torch import Tensor, nn
 
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plots import BLUE, GREY, ORANGE, png
+from casmap.studies.study import Study
 
 TRAINING = "training only"
 
@@ -38,32 +40,38 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     >>> [layer.size for layer in layers(f, Decoder(f.stage_channels), 64)][:2]
     ['3 x 64 x 64', '32 x 32 x 32']
     """
+    outputs: dict[nn.Module, tuple[int, ...]] = {}
+    inputs: dict[nn.Module, tuple[int, ...]] = {}
+
+    def note(layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
+        inputs[layer], outputs[layer] = tuple(given[0].shape[1:]), tuple(output.shape[1:])
+
+    hooks = [layer.register_forward_hook(note) for layer in (*decoder.lateral, decoder.mask)]
     with torch.no_grad():
-        look = classifier.eval().look_believing if decoder.believes else classifier.eval().look
-        logits, stages = look(torch.zeros(1, 3, size, size))
+        logits, stages = classifier.eval().look(torch.zeros(1, 3, size, size))
         mask = decoder.eval()(stages, (size, size))
-    quarter = (size + 3) // 4
-    own = len(stages) - decoder.believes
-    names = [f"stage {number}" for number in range(1, own + 1)] + ["belief"] * decoder.believes
-    whole = _parameters(classifier)
+    for hook in hooks:
+        hook.remove()
+    names = [f"stage {number}" for number in range(1, len(stages) + 1)]
+    whole, hidden = _parameters(classifier), inputs[decoder.mask]
     found = [Layer("photo x", "input", (3, size, size), 0)]
     found += [Layer(name, "encoder", tuple(stage.shape[1:]), 0) for name, stage in zip(names, stages, strict=True)]
     found.append(Layer("logits f(x)", "encoder", tuple(logits.shape[1:]), whole))
-    channels = decoder.mask.in_channels
     for name, lateral in zip(names, decoder.lateral, strict=True):
         label = f"{name}: 1x1 convolution, batch norm, ReLU, rescaled"
-        found.append(Layer(label, "decoder", (channels // len(names), quarter, quarter), _parameters(lateral)))
-    found.append(Layer("H, all of them concatenated", "decoder", (channels, quarter, quarter), 0))
-    found.append(Layer("3x3 convolution, sigmoid", "decoder", (1, quarter, quarter), _parameters(decoder.mask)))
+        found.append(Layer(label, "decoder", (outputs[lateral][0], *hidden[1:]), _parameters(lateral)))
+    found.append(Layer("H, all of them concatenated", "decoder", hidden, 0))
+    found.append(Layer("3x3 convolution, sigmoid", "decoder", outputs[decoder.mask], _parameters(decoder.mask)))
     found.append(Layer("mask m(x), upscaled", "decoder", tuple(mask.shape[1:]), 0))
     found.append(Layer("masked-out photo (1 - m(x)) x", TRAINING, (3, size, size), 0))
     found.append(Layer("f'((1 - m(x)) x), a classifier drawn from F", TRAINING, tuple(logits.shape[1:]), whole))
     return found
 
 
-def run_figure1(backbone: str, classes: int, size: int) -> Outcome:
+def run_figure1(backbone: str, classes: int, size: int, out: Path) -> Outcome:
     """The mapping of a backbone: its picture, and a table of its layers."""
     classifier = Classifier(backbone, classes)
+    Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})
     found = layers(classifier, Decoder(classifier.stage_channels), size)
     rows = [
         [

@@ -1,8 +1,6 @@
 """Figure 2: consecutive photos; what is masked in, masked out, and painted over, for mappings side by side."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -11,39 +9,35 @@ import numpy.typing as npt
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.images import Image, encode_png
-from casmap.mapper import SaliencyMapper
-from casmap.saliency_map import SaliencyMap
+from casmap.saliency_map import SaliencyMap, file_name
+from casmap.studies.entries import Entries
 from casmap.studies.outcome import Cell, Outcome
-from casmap.studies.study import Study
 
 SHOWN = 7  # photos in a group, as in the paper
 ROWS = ("photo", "masked-in", "masked-out", "inpainted")
 WITH_OVERLAY = ("photo", "overlay", "masked-in", "masked-out", "inpainted")
+THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the supplement's three
 SIDE, GAP = 112, 16  # of a picture, and between mappings
 
 
-def run_figure2(
-    photos: PhotoSet,
-    mappers: Mapping[str, SaliencyMapper],
-    out: Path,
-    options: dict[str, Any],
-    seed: int,
-    classes: int | None = None,
-) -> Outcome:
+def run_figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
     """Seven consecutive photos by lot; or seven of each of so many classes by lot, a picture each."""
-    Study(out / "figure2", options | {"seed": seed, "classes": classes})
+    photos, mappers = entries.photos, entries.mappers
     chance = np.random.default_rng((seed, 2))
     if classes is None:
         begin = int(chance.integers(max(1, len(photos) - SHOWN + 1)))
         groups = {"": list(range(begin, min(begin + SHOWN, len(photos))))}
     else:
         labels = drawn_classes(photos, classes, chance)
-        groups = {f"-{photos.classes[label]}": of_class(photos, label, chance) for label in labels}
+        groups = {
+            f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, chance)
+            for number, label in enumerate(labels, 1)
+        }
     figures, rows, records = {}, [], []
     for ending, chosen in groups.items():
         images = [photos.image(index) for index in chosen]
         found = {name: mapper(list(images)) for name, mapper in mappers.items()}
-        figures[ending.replace("/", "-")] = encode_png(side_by_side(list(found.values())))
+        figures[ending] = encode_png(side_by_side(list(found.values())))
         for place, index in enumerate(chosen):
             maps = {name: each[place] for name, each in found.items()}
             rows.append([Cell(photos.names[index]), *(Cell(f"{one.box()}, {one.area:.2f}") for one in maps.values())])
@@ -52,11 +46,11 @@ def run_figure2(
                 for name, one in maps.items()
             ]
     return Outcome(
-        "figure2",
-        "Figure 2: masked in, masked out, painted over",
-        f"{options['data']}; from left to right: {', '.join(mappers)}. From top to bottom: the photo, masked in, "
-        "masked out, and masked out with the hole painted over (Telea). The table has each mapping's box and the mean "
-        "of its mask.",
+        "figure2" if classes is None else "figure2-classes",
+        "Figure 2: masked in, masked out, painted over" + ("" if classes is None else f", {classes} classes"),
+        f"{entries.data}, seed {seed}; from left to right: {', '.join(mappers)}. From top to bottom: the photo, masked "
+        "in, masked out, and masked out with the hole painted over (Telea). The table has each mapping's box and the "
+        "mean of its mask.",
         ["photo", *mappers],
         rows,
         records,

@@ -1,5 +1,6 @@
 """Figure 3: what other classifiers still see of photos that are masked in, masked out, or masked out and inpainted."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,20 +17,18 @@ from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import System
 from casmap.evaluation.report import system_of
-from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.saliency_map import Binary, SaliencyMap, binary_mask
 from casmap.studies.claims import Claim, verdict_below
-from casmap.studies.classifiers import fingerprint, open_classifier, short_name
+from casmap.studies.classifiers import fingerprint, open_classifier, short_names
+from casmap.studies.entries import Entries
 from casmap.studies.entries import planned as planned_mappings
 from casmap.studies.numbers import apart, columns, mean_of, percent, points
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plan import Planned
 from casmap.studies.plots import dots
-from casmap.studies.setting import Setting
-from casmap.studies.study import Study
+from casmap.studies.setting import Setting, from_nothing
 from casmap.studies.trainings import Trainings
 from casmap.training.recipes import PAPER, Recipe
 
@@ -37,6 +36,7 @@ VERSIONS = ("masked-in", "masked-out", "inpainted")
 WHOLE, RANDOM = "whole", "random"
 GRID = 4  # pixels of a cell of a random mask, as of the decoder's masks
 BATCH = 16
+KEPT = 2000  # photos after which what was seen is kept
 # Architectures that learn scenes from nothing in minutes, and how many of each, one seed after the other.
 QUICK_CLASSIFIERS = {"test_resnet": 4, "test_efficientnet": 2, "test_byobnet": 2, "test_vit": 2}
 # The paper's seventeen from torchvision, as timm has them, beside twenty ResNet-50s of its own.
@@ -54,47 +54,40 @@ Binaries = npt.NDArray[np.bool_]
 
 
 def run_figure3(
-    photos: PhotoSet,
-    mappers: Mapping[str, SaliencyMapper],
-    classifiers: Mapping[str, str],
-    out: Path,
-    options: dict[str, Any],
-    console: Console,
+    setting: Setting, mappings: list[Path] | None, named: list[str] | None, out: Path, console: Console
 ) -> Outcome:
     """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
 
-    The first mapping is ours, the second the one that it is compared with. classifiers: what each is called, and how
-    `open_classifier` finds it.
+    mappings, named: files and classifiers that were named; else both are trained on the photos of the setting.
     """
-    study = Study(out / "figure3", options)
-    size = next(iter(mappers.values())).size
-    systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
-    found = {}
-    backbones = {}
-    for name, place in classifiers.items():
-        f, knows = open_classifier(place, photos)
-        if not knows:
-            raise UserError(
-                f"The classifier {place} does not know exactly the {len(photos.classes)} classes of the photos."
-            )
-        backbones[name] = f.backbone
-        key = f"{name}-{fingerprint(f)[:8]}"
-        found[name] = {
-            system: study.part(f"{key}-{system}", partial(look, f, photos, system, systems, size, console))
-            for system in (*systems, RANDOM)
-        }
-    shared = str(next(iter(mappers.values())).about["backbone"])
-    return figure3(found, backbones, shared, list(mappers), str(options["data"]))
-
-
-def find_classifiers(
-    setting: Setting, named: list[str] | None, mappings: list[Path] | None, out: Path, console: Console
-) -> dict[str, str]:
-    """Those that were named; else those of the form: quick ones are trained, the paper's are its own."""
-    if named:
-        return {short_name(name): name for name in named}
-    if mappings:
+    if mappings and not named:
         raise UserError("Name the classifiers to ask, e.g. --classifier lite0 --classifier lite1.")
+    if not mappings:  # before anything is trained
+        for place in named or form(setting)[1]:
+            opened(place, setting.training_photos())
+    entries = Entries.open("figure3", setting, mappings, out, console)
+    if RANDOM in entries.mappers:
+        raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
+    places = dict(zip(short_names(named), named, strict=True)) if named else find_classifiers(setting, out, console)
+    asked = {name: opened(place, entries.photos) for name, place in places.items()}
+    found = ask(entries, asked, console)
+    shared = str(next(iter(entries.mappers.values())).about["backbone"])
+    backbones = {name: f.backbone for name, f in asked.items()}
+    return figure3(found, backbones, shared, list(entries.mappers), entries.data, entries.papers)
+
+
+def opened(place: str, photos: PhotoSet) -> Classifier:
+    """A classifier of exactly the photos' classes."""
+    f, knows = open_classifier(place, photos)
+    if not knows:
+        raise UserError(
+            f"The classifier {place} does not know exactly the {len(photos.classes)} classes of the photos."
+        )
+    return f
+
+
+def find_classifiers(setting: Setting, out: Path, console: Console) -> dict[str, str]:
+    """Those of the form, where none was named: quick ones are trained, the paper's are its own."""
     recipes, ready = form(setting)
     photos, trainings = setting.training_photos(), Trainings(out / "trainings", console)
     trained = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
@@ -105,7 +98,7 @@ def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
     """The classifiers to train, by name, and those whose weights are to be had."""
     recipe, paper = setting.recipe, setting.recipe.backbone == PAPER.backbone
     counts = {PAPER.backbone: PAPER_RESNETS} if paper else QUICK_CLASSIFIERS
-    base = recipe.replace(pretrained=False)  # of different random beginnings
+    base = from_nothing(recipe)  # of different random beginnings
     recipes = {
         f"{backbone}, seed {recipe.seed + number}": base.replace(backbone=backbone, seed=recipe.seed + number)
         for backbone, count in counts.items() for number in range(count)
@@ -118,45 +111,71 @@ def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     recipes, _ = form(setting)
     counts = Counter(recipe.backbone for recipe in recipes.values())
     each = {recipe.backbone: recipe for recipe in recipes.values()}
-    return planned_mappings(setting, photos, classes) + [
-        Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
-        for backbone, count in counts.items()
+    return [
+        *planned_mappings(setting, photos, classes),
+        *(
+            Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
+            for backbone, count in counts.items()
+        ),
     ]
 
 
+def ask(
+    entries: Entries, asked: Mapping[str, Classifier], console: Console
+) -> dict[str, dict[str, dict[str, list[bool]]]]:
+    """For each classifier, system and version, photo by photo, whether it is right; some photos at a time are kept."""
+    key = hashlib.sha256("".join(f"{name} {fingerprint(f)} " for name, f in asked.items()).encode()).hexdigest()[:8]
+    photos = entries.photos
+    found: dict[str, dict[str, dict[str, list[bool]]]] = {name: {} for name in asked}
+    for system in (*entries.mappers, RANDOM):
+        total: dict[str, dict[str, list[bool]]] = {name: {} for name in asked}
+        for begin in range(0, len(photos), KEPT):
+            chosen = range(begin, min(begin + KEPT, len(photos)))
+            part = entries.study.part(f"{system} {begin} {key}", partial(look, entries, asked, system, chosen, console))
+            for name, of in part.items():
+                for version, right in of.items():
+                    total[name].setdefault(version, []).extend(right)
+        for name in asked:
+            found[name][system] = total[name]
+    return found
+
+
 def look(
-    f: Classifier, photos: PhotoSet, system: str, systems: Mapping[str, System], size: int, console: Console
+    entries: Entries, asked: Mapping[str, Classifier], system: str, chosen: range, console: Console
 ) -> dict[str, Any]:
-    """For each photo whether a classifier is right about it, whole and in each version that a system's masks make."""
-    right: dict[str, list[bool]] = {version: [] for version in (WHOLE, *VERSIONS)}
-    masks_of = systems[next(iter(systems)) if system == RANDOM else system]
+    """Whether each classifier is right about the chosen photos, whole and as a system's masks leave them."""
+    photos, first = entries.photos, next(iter(entries.mappers))
+    mapper = entries.mappers[first if system == RANDOM else system]
+    size, masks_of = entries.mappers[first].size, system_of(mapper, photos)
+    right: dict[str, dict[str, list[bool]]] = {name: {version: [] for version in (WHOLE, *VERSIONS)} for name in asked}
     with Progress(console=console, transient=True) as bar:
-        for at in bar.track(range(0, len(photos), BATCH), description=f"{f.backbone}, {system}"):
-            chosen = range(at, min(at + BATCH, len(photos)))
-            pictures = np.stack([resize(photos.image(index), size, "crop") for index in chosen])
+        for at in bar.track(range(chosen.start, chosen.stop, BATCH), description=f"{system}, photo {chosen.start} on"):
+            batch = range(at, min(at + BATCH, chosen.stop))
+            pictures = np.stack([resize(photos.image(index), size, "crop") for index in batch])
             masks = binary_mask(masks_of(pictures)[0])
             if system == RANDOM:
-                masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, chosen, strict=True)])
-            for version, images in versions(f, pictures, masks).items():
-                with torch.inference_mode():
-                    seen = f(images).argmax(dim=1).numpy()
-                right[version] += (seen == photos.labels[list(chosen)]).tolist()
+                masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
+            filled = [SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)]
+            for name, f in asked.items():
+                for version, images in versions(f, pictures, masks, np.stack(filled)).items():
+                    with torch.inference_mode():
+                        seen = f(images).argmax(dim=1).numpy()
+                    right[name][version] += (seen == photos.labels[list(batch)]).tolist()
     return dict(right)
 
 
-def versions(f: Classifier, pictures: Pictures, masks: Binaries) -> dict[str, torch.Tensor]:
+def versions(f: Classifier, pictures: Pictures, masks: Binaries, filled: Pictures) -> dict[str, torch.Tensor]:
     """Pictures (n, S, S, 3) as a classifier sees them whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
 
-    What is masked is 0 after normalisation: the mean colour.
+    What is masked is 0 after normalisation: the mean colour. filled (n, S, S, 3): the inpainted pictures.
     """
     whole = normalised(pictures, f.mean, f.std)
     b = torch.from_numpy(masks)[:, None].to(whole.dtype)
-    filled = [SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)]
     return {
         WHOLE: whole,
         "masked-in": b * whole,
         "masked-out": (1 - b) * whole,
-        "inpainted": normalised(np.stack(filled), f.mean, f.std),
+        "inpainted": normalised(filled, f.mean, f.std),
     }
 
 
@@ -184,6 +203,7 @@ def figure3(
     shared: str,
     mappings: list[str],
     data: str,
+    papers: bool,
 ) -> Outcome:
     """The dots, the accuracies, and what the paper concludes; shared: the backbone of the mapping's own classifier."""
     systems = list(next(iter(found.values())))
@@ -216,7 +236,7 @@ def figure3(
         rows,
         records,
         {"": dots(panels, "Accuracy of classifiers, percent", "accuracy")},
-        claims(found, mappings) if len(mappings) > 1 else [],
+        claims(found, mappings) if papers else [],
     )
 
 

@@ -52,3 +52,12 @@ def columns(name: str, number: Number) -> dict[str, float]:
     {'LE': 0.3, 'LE low': 0.2, 'LE high': 0.4}
     """
     return {name: number.value, f"{name} low": number.low, f"{name} high": number.high}
+
+
+def turned(difference: Number) -> Number:
+    """The difference seen from the other side.
+
+    >>> turned(Number(1.0, 0.5, 3.0))
+    Number(value=-1.0, low=-3.0, high=-0.5)
+    """
+    return Number(-difference.value, -difference.high, -difference.low)

@@ -20,8 +20,8 @@ from casmap.studies.page import Section, png_address, write_page
 class Cell(str):
     """The text of a cell, and whether it is the best of its column, or about classes never seen in training.
 
-    >>> Cell("36.1", best=True).markdown, Cell("46.5", unseen=True).markdown, Cell("37.0").markdown
-    ('**36.1**', '*46.5*', '37.0')
+    >>> Cell("36.1", best=True).markdown, Cell("46.5", unseen=True).markdown, Cell("3", True, True).markdown
+    ('**36.1**', '*46.5*', '***3***')
     """
 
     best: bool
@@ -36,7 +36,8 @@ class Cell(str):
     @property
     def markdown(self) -> str:
         """The best are bold, the unseen in italics, as in the paper."""
-        return f"**{self}**" if self.best else f"*{self}*" if self.unseen else str(self)
+        stars = "*" * (2 * self.best + self.unseen)
+        return f"{stars}{self}{stars}"
 
     @property
     def style(self) -> str:

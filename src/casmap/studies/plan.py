@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
+from casmap.studies.setting import Setting
 from casmap.training.recipes import Recipe
 from casmap.training.thinning import Thinning
 
@@ -43,6 +44,12 @@ class Planned:
     def steps(self) -> int:
         """Steps of Algorithm 1, of all runs."""
         return self.runs * self.recipe.total_steps(self.photos) if self.maps else 0
+
+
+def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """The training of f(0), where pretrained weights do not know the classes already."""
+    first = Planned("f(0)", setting.recipe, photos, classes, first=True, maps=False)
+    return [first] if setting.trains_first(classes) else []
 
 
 def print_plan(planned: Sequence[Planned], console: Console) -> None:

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,7 +10,7 @@ from matplotlib.figure import Figure
 
 from casmap.evaluation.evaluate import Number
 
-BLUE, ORANGE, GREY = "#2a78d6", "#d9730d", "#8a8a8a"
+BLUE, ORANGE, GREY, GREEN = "#2a78d6", "#d9730d", "#8a8a8a", "#3a9d5d"
 DPI = 150
 BINS = 40
 
@@ -39,7 +40,7 @@ def curves(lines: Mapping[str, Sequence[tuple[float, Number]]], title: str, bott
     """Lines over a logarithmic axis, each point with its interval, shares in percent."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    for colour, (name, line) in zip((BLUE, ORANGE, GREY), lines.items(), strict=False):
+    for colour, (name, line) in zip(cycle((BLUE, ORANGE, GREY, GREEN)), lines.items(), strict=False):
         places = [place for place, _ in line]
         values = 100 * np.array([(number.value, number.low, number.high) for _, number in line])
         axes.plot(places, values[:, 0], "o-", color=colour, label=name)
@@ -80,7 +81,7 @@ def histograms(panels: Mapping[str, Mapping[str, Sequence[float]]], title: str) 
     figure.suptitle(title, fontsize=11)
     for axes, (panel, named) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
         edges = np.histogram_bin_edges(np.concatenate([np.asarray(values) for values in named.values()]), BINS)
-        for colour, (name, values) in zip((ORANGE, BLUE, GREY), named.items(), strict=False):
+        for colour, (name, values) in zip(cycle((ORANGE, BLUE, GREY, GREEN)), named.items(), strict=False):
             axes.hist(values, list(edges), histtype="step", linewidth=1.8, color=colour, label=name)
         axes.set_ylabel("photos")
         _tidy(axes, panel)

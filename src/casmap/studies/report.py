@@ -11,11 +11,14 @@ from casmap.atomic import write_whole
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number
 from casmap.studies.claims import FAILS, HOLDS, TIE, Claim, verdict_below
-from casmap.studies.numbers import points
+from casmap.studies.numbers import points, turned
 from casmap.studies.outcome import Cell, Outcome, claims_section, found_section, read_outcome, to_csv
 from casmap.studies.page import write_page
 
-STUDIES = ("table1", "table2", "table3", "figure1", "figure2", "figure3", "statistics", "seeds", "fewshot")
+STUDIES = (
+    "table1", "table2", "table3", "figure1", "figure2", "figure2-classes", "figure3", "statistics", "seeds", "fewshot",
+)  # fmt: skip
+CHANCE = "Intervals are over photos, each row of a table one training: how much is chance of training, Seeds tells."
 PAPER_TABLE1 = {
     "LRP": 57.8, "occlusion": 48.6, "deconvnet": 48.6, "CAM": 48.1, "Grad-CAM": 47.5, "meaningful perturbation": 43.1,
     "DeSaliNet": 42.0, "gradient": 41.7, "feedback": 38.8, "excitation backprop": 38.7,
@@ -43,7 +46,7 @@ def run_report(folder: Path, console: Console) -> list[Claim]:
 
 def open_study(folder: Path, name: str) -> Outcome | None:
     """A study's findings, or None where there is none; a damaged file is named."""
-    path = folder / name / f"{name}.json"
+    path = folder / name.partition("-")[0] / f"{name}.json"
     if not path.exists():
         return None
     try:
@@ -57,17 +60,21 @@ def open_study(folder: Path, name: str) -> Outcome | None:
 def read_table1(path: Path) -> Outcome:
     """Table 1, as a study of its own keeps it: LE of each row beside the paper's, and who is before whom."""
     content = json.loads(path.read_text())
-    ours, apart = next(iter(content["paired LE differences"].items()))
+    differences = content["paired LE differences"]
+    ours = "CASM" if "CASM" in differences else next(iter(differences), "")
     rows, records, claims = [], [], []
     for name, row in content["rows"].items():
-        paper = PAPER_TABLE1.get("CASM" if name == ours else name.partition(",")[0])
-        le = row["LE, alpha 1"]["value"]
+        method = name.partition(",")[0]
+        paper = PAPER_TABLE1.get("CASM" if name == ours else method)
+        le = row[f"LE, {row['its best way']}"]["value"]
         rows.append([Cell(name), Cell(f"{100 * le:.1f}"), Cell("-" if paper is None else f"{paper:.1f}")])
         records.append({"row": name, "LE": le, "paper LE": paper})
-        if paper is not None and name in apart:
-            claims.append(_against(name, paper, Number(**apart[name])))
+        if paper is not None and name in differences.get(ours, {}) and not name.endswith("the predicted class"):
+            claims.append(_against(method, paper, Number(**differences[ours][name])))
     return Outcome(
-        "table1", "Table 1: beside other methods", "LE in percent at alpha 1. The whole table: table1/table1.html",
+        "table1", "Table 1: beside other methods",
+        "LE in percent, each row in the way that is best for it; claims are about rows told the true class, where a "
+        "class is told. The whole table: table1/table1.html",
         ["", "LE ↓", "in the paper"], rows, records, {}, claims,
     )  # fmt: skip
 
@@ -76,12 +83,11 @@ def _against(name: str, paper: float, difference: Number) -> Claim:
     """CASM beside a row: the paper has it worse, or better, and here it may be neither. difference: CASM - it."""
     ours = PAPER_TABLE1["CASM"]
     higher = ours < paper
-    other = Number(-difference.value, -difference.high, -difference.low)
     return Claim(
         f"{name} has a {'higher' if higher else 'lower'} LE than CASM",
         f"{paper} and {ours}",
         f"CASM - it {points(difference)}",
-        verdict_below([difference if higher else other]),
+        verdict_below([difference if higher else turned(difference)]),
     )
 
 
@@ -89,12 +95,12 @@ def summary(claims: list[Claim]) -> str:
     """How many of each.
 
     >>> summary([Claim("a", "", "", HOLDS), Claim("b", "", "", TIE), Claim("c", "", "", HOLDS)])
-    "Of 3 of the paper's conclusions 2 hold here, 0 do not, and 1 cannot be settled with these photos."
+    "Of 3 of the paper's conclusions 2 hold here, 0 do not, and 1 cannot be settled."
     """
     counts = Counter(claim.verdict for claim in claims)
     return (
         f"Of {len(claims)} of the paper's conclusions {counts[HOLDS]} hold here, {counts[FAILS]} do not, and "
-        f"{counts[TIE]} cannot be settled with these photos."
+        f"{counts[TIE]} cannot be settled."
     )
 
 
@@ -102,7 +108,8 @@ def write_report(folder: Path, found: list[Outcome], claims: list[Claim]) -> Non
     """report.html, report.csv and report.md."""
     order = [claim for verdict in (HOLDS, FAILS, TIE) for claim in claims if claim.verdict == verdict]
     parts = [found_section(outcome, outcome.title, outcome.text) for outcome in found]
-    write_page(folder / "report.html", "The paper, checked", summary(claims), [claims_section(order), *parts])
+    lead = f"{summary(claims)} {CHANCE}"
+    write_page(folder / "report.html", "The paper, checked", lead, [claims_section(order), *parts])
     lines = [f"{claim.verdict}: {claim.says}. Paper: {claim.paper}. Here: {claim.here}." for claim in order]
     write_whole(folder / "report.csv", to_csv([vars(claim) for claim in claims]))
     write_whole(folder / "report.md", "\n".join([summary(claims), "", *(f"- {line}" for line in lines)]) + "\n")

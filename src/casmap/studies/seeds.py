@@ -1,5 +1,6 @@
 """How much of a result is chance? CASM and Baseline trained again and again from the same f(0)."""
 
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,50 +12,51 @@ from scipy.stats import ttest_ind
 from casmap.evaluation.evaluate import Number
 from casmap.mapper import SaliencyMapper
 from casmap.studies.claims import FAILS, HOLDS, TIE, Claim
+from casmap.studies.entries import PAIR
 from casmap.studies.outcome import Cell, Outcome
-from casmap.studies.plan import Planned
+from casmap.studies.plan import Planned, planned_first
 from casmap.studies.plots import ranked
-from casmap.studies.setting import Setting, thinned
+from casmap.studies.setting import Setting, key_of, thinned
 from casmap.studies.study import Study
 from casmap.studies.table2 import measure
 from casmap.studies.trainings import Trainings
 
-THINNINGS = {"CASM": "L100", "Baseline": "F"}
 SIGNIFICANT = 0.05
 PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
 
 
 def run_seeds(setting: Setting, trainings_each: int, out: Path, console: Console) -> Outcome:
     """Train each so many times, with seeds that follow one another; f(0) is the same for all, as in the paper."""
-    study = Study(out / "seeds", setting.options() | {"trainings": trainings_each})
-    trainings = Trainings(out / "trainings", console)
-    photos, held_out = setting.training_photos(), setting.held_out_photos()
+    photos, held_out = setting.both()
+    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
+    study, trainings = Study(out / "seeds", setting.options() | keys), Trainings(out / "trainings", console)
     seeds = [setting.recipe.seed + number for number in range(trainings_each)]
 
     def measured(name: str, seed: int) -> dict[str, Any]:
         first = trainings.classifier(photos, setting.recipe)
-        recipe = thinned(setting.recipe, THINNINGS[name], len(photos)).replace(seed=seed)
+        recipe = thinned(setting.recipe, PAIR[name], len(photos)).replace(seed=seed)
         return measure(SaliencyMapper.load(trainings.mapping(photos, recipe, first)), held_out)
 
     errors = {
         name: [float(np.mean(study.part(f"{name}-{seed}", partial(measured, name, seed))["LE"])) for seed in seeds]
-        for name in THINNINGS
+        for name in PAIR
     }
     return seeds_outcome(errors, seeds, len(held_out), setting)
 
 
 def planned(trainings_each: int, setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_seeds trains."""
-    recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in THINNINGS.items()}
-    return [
-        Planned("f(0)", setting.recipe, photos, classes, first=setting.trains_first(classes), maps=False),
-        *(Planned(name, recipe, photos, classes, runs=trainings_each) for name, recipe in recipes.items()),
+    recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in PAIR.items()}
+    return planned_first(setting, photos, classes) + [
+        Planned(name, recipe, photos, classes, runs=trainings_each) for name, recipe in recipes.items()
     ]
 
 
 def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int, setting: Setting) -> Outcome:
     """Mean, best and worst LE of each, and whether the difference could be chance of training."""
-    test = ttest_ind(errors["CASM"], errors["Baseline"], equal_var=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # trainings that all end alike have no variance to test with
+        test = ttest_ind(errors["CASM"], errors["Baseline"], equal_var=False)
     interval = test.confidence_interval(0.95)
     difference = float(np.mean(errors["CASM"]) - np.mean(errors["Baseline"]))
     rows = [
@@ -71,7 +73,7 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
         for seed, value in zip(seeds, of, strict=True)
     ]
     spans = {name: Number(float(np.mean(of)), min(of), max(of)) for name, of in errors.items()}
-    verdict = TIE if test.pvalue >= SIGNIFICANT else HOLDS if difference < 0 else FAILS
+    verdict = TIE if not test.pvalue < SIGNIFICANT else HOLDS if difference < 0 else FAILS  # nan is not below
     return Outcome(
         "seeds",
         "Seeds: how much is chance?",

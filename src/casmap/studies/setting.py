@@ -1,15 +1,20 @@
 """What a study is about: photos to train on, photos to measure on, and a recipe: quick, the paper's, or one's own."""
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
+from casmap.data.layouts import splits_of
 from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
+from casmap.evaluation.evaluate import annotated
 from casmap.training.recipes import PAPER, QUICK, Recipe, read_recipe
+from casmap.training.run import describe
 
-QUICK_PHOTOS, QUICK_HELD_OUT = 2000, 1000
+QUICK_PHOTOS, QUICK_HELD_OUT = 2000, 2000
+NOWHERE = "ImageNet"  # DATA of a plan without photos
 IMAGENET = 1_281_167  # photos to train on
 PAPER_STEPS = PAPER.total_steps(IMAGENET)  # 70 epochs of a fifth of them, 128 at a time: 140,070
 
@@ -19,7 +24,7 @@ class Setting:
     """Photos by name, so that they can be kept and compared, and the recipe of all trainings.
 
     data: to train on. test: to measure on; None: the held-out ones of `data`, which for scenes are scenes of another
-    seed, and for a folder with splits its split val. boxes, masks, split: of `test`.
+    seed, and for a folder its split val or test. boxes, masks, split: of those to measure on.
     """
 
     data: str
@@ -36,25 +41,43 @@ class Setting:
             f"recipe.{key}": value for key, value in dataclasses.asdict(self.recipe).items()
         }
 
-    @property
-    def has_splits(self) -> bool:
-        """Whether both sets of photos are splits of one folder."""
-        return self.test is None and not is_scenes(self.data)
-
     def trains_first(self, classes: int) -> bool:
         """Whether f(0) has to be trained: pretrained weights know ImageNet's thousand classes already."""
         return not (self.recipe.pretrained and classes == 1000)
 
     def training_photos(self) -> PhotoSet:
-        """To train on."""
-        return open_photos(self.data, split="train" if self.has_splits else None)
+        """To train on: the split of DATA that is meant for it, where there are splits."""
+        return open_photos(self.data, split=self._split("train"))
 
     def held_out_photos(self) -> PhotoSet:
         """To measure on."""
-        if self.test is not None:
-            return open_photos(self.test, held_out=True, boxes=self.boxes, masks=self.masks, split=self.split)
-        split = self.split or ("val" if self.has_splits else None)
-        return open_photos(self.data, held_out=True, boxes=self.boxes, masks=self.masks, split=split)
+        data, split = self.test or self.data, self.split or (None if self.test else self._split("val", "test"))
+        if self.test is None and split is None and not is_scenes(self.data):
+            raise UserError(f"{self.data} has no splits: name photos to measure on with --test.")
+        return open_photos(data, held_out=True, boxes=self.boxes, masks=self.masks, split=split)
+
+    def both(self) -> tuple[PhotoSet, PhotoSet]:
+        """Photos to train on and photos to measure on, which must be of classes trained on, and annotated."""
+        photos, held_out = self.training_photos(), self.held_out_photos()
+        if strangers := [name for name in held_out.classes if name not in photos.classes]:
+            raise UserError(f"There are photos of {strangers[0]!r} to measure on, and none to train on.")
+        annotated(held_out)
+        return photos, held_out
+
+    def _split(self, *beginnings: str) -> str | None:
+        """The split of DATA whose name begins with one of these; None where it has none."""
+        splits = [] if is_scenes(self.data) else splits_of(Path(self.data))
+        return next((name for begin in beginnings for name in splits if name.startswith(begin)), None)
+
+
+def key_of(photos: PhotoSet) -> str:
+    """What makes two sets of photos the same, in a few letters."""
+    return f"{len(photos)} photos, {hashlib.sha256(describe(photos).encode()).hexdigest()[:8]}"
+
+
+def from_nothing(recipe: Recipe) -> Recipe:
+    """The recipe without ImageNet's weights, so that f(0) is trained, whatever steps the recipe has for that."""
+    return recipe.replace(pretrained=False, first_steps=recipe.first_steps or None)
 
 
 def is_scenes(data: str) -> bool:
@@ -98,14 +121,14 @@ def find_setting(
 
 def count_photos(setting: Setting) -> tuple[int, int]:
     """Photos to train on, and their classes; ImageNet's where only a plan was asked for, without its folder."""
-    if setting.data == "ImageNet" and not Path(setting.data).exists():
+    if setting.data == NOWHERE and not Path(NOWHERE).exists():
         return IMAGENET, 1000
     photos = setting.training_photos()
     return len(photos), len(photos.classes)
 
 
 def thinned(recipe: Recipe, thinning: str, photos: int) -> Recipe:
-    """The recipe with another thinning, whose period is as long a part of the run as it is in the paper.
+    """The recipe with another thinning, whose period is as long a part of the run as in the paper, rounded up.
 
     So the sample set fills as early in a short run as it did there: with L100 left at 100 steps, a run of 100
     would be FL.

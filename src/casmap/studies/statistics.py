@@ -1,8 +1,6 @@
 """Basic statistics of masks: how regular, how decided, how varied in size."""
 
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +16,10 @@ from casmap.evaluation.report import FORMULAS
 from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.mapper import SaliencyMapper
 from casmap.studies.claims import Claim, verdict_below
+from casmap.studies.entries import Entries
 from casmap.studies.numbers import apart, columns, mean_of
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plots import histograms
-from casmap.studies.study import Study
 
 BATCH = 16
 TOTAL_VARIATION, ENTROPY, AREA, SPREAD = "total variation", "mask entropy", "mean mask", "spread of volume"
@@ -29,13 +27,13 @@ SHOWN = (TOTAL_VARIATION, ENTROPY, AREA)
 PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "0.19 and 0.14"}  # CASM and Baseline
 
 
-def run_statistics(
-    photos: PhotoSet, mappers: Mapping[str, SaliencyMapper], out: Path, options: dict[str, Any], console: Console
-) -> Outcome:
-    """Measure the masks of all photos, central crop; the first mapping is ours."""
-    study = Study(out / "statistics", options)
-    found = {name: study.part(name, partial(measure, mapper, photos, console)) for name, mapper in mappers.items()}
-    return statistics(found, str(options["data"]))
+def run_statistics(entries: Entries, console: Console) -> Outcome:
+    """Measure the masks of all photos, central crop."""
+    found = {
+        name: entries.study.part(name, partial(measure, mapper, entries.photos, console))
+        for name, mapper in entries.mappers.items()
+    }
+    return statistics(found, entries.data, entries.papers)
 
 
 def measure(mapper: SaliencyMapper, photos: PhotoSet, console: Console) -> dict[str, Any]:
@@ -50,8 +48,8 @@ def measure(mapper: SaliencyMapper, photos: PhotoSet, console: Console) -> dict[
     return {name: of.tolist() for name, of in zip(SHOWN, values, strict=True)}
 
 
-def statistics(found: dict[str, dict[str, Any]], data: str) -> Outcome:
-    """A row for each statistic, a column for each mapping."""
+def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Outcome:
+    """A row for each statistic, a column for each mapping; papers: the first two are those the paper speaks of."""
     numbers = {
         name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spread_of(of[AREA])} for name, of in found.items()
     }
@@ -77,7 +75,7 @@ def statistics(found: dict[str, dict[str, Any]], data: str) -> Outcome:
                 {key: {name: of[key] for name, of in found.items()} for key in SHOWN}, "Masks, photo by photo"
             )
         },
-        claims(found) if len(found) > 1 else [],
+        claims(found) if papers else [],
     )
 
 

@@ -1,5 +1,6 @@
 """The folder of a study: it goes on where it was stopped, and refuses other options than those it was begun with."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -36,7 +37,8 @@ class Study:
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """What `make` gave when the part was done, now or before."""
-        path = self.folder / "parts" / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', name)}.json"
+        readable, exact = re.sub(r"[^A-Za-z0-9.-]+", "-", name), hashlib.sha256(name.encode()).hexdigest()[:8]
+        path = self.folder / "parts" / f"{readable[:60]}-{exact}.json"
         if not path.exists():
             write_whole(path, json.dumps(make()) + "\n")
         return _read(path)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.mapper import SaliencyMapper
-from casmap.studies.setting import Setting, thinned
+from casmap.studies.setting import thinned
 from casmap.training.first import first_classifier
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
@@ -46,11 +46,10 @@ class Trainings:
             train(photos, recipe, Run(folder, recipe, resume=True, console=self.console), str(classifier))
         return done
 
-    def mappers(self, setting: Setting, thinnings: Mapping[str, str]) -> dict[str, SaliencyMapper]:
+    def mappers(self, photos: PhotoSet, base: Recipe, thinnings: Mapping[str, str]) -> dict[str, SaliencyMapper]:
         """A mapping for each name, trained with its thinning, all from one f(0)."""
-        photos = setting.training_photos()
-        first = self.classifier(photos, setting.recipe)
-        recipes = {name: thinned(setting.recipe, thinning, len(photos)) for name, thinning in thinnings.items()}
+        first = self.classifier(photos, base)
+        recipes = {name: thinned(base, thinning, len(photos)) for name, thinning in thinnings.items()}
         return {name: SaliencyMapper.load(self.mapping(photos, recipe, first)) for name, recipe in recipes.items()}
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
