@@ -10,7 +10,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
 	$(BIN)/casmap demo --out demo
 
-test: $(VENV)/.test ## lint, types and the whole test suite
+test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest
 
@@ -36,6 +36,13 @@ $(VENV)/.made:
 
 $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable '.[train,demo]'
+	@touch $@
+
+# The page of `casmap serve` is tested in a real browser; where there is none and none can be had, those tests are skipped.
+$(VENV)/.browser: $(VENV)/.made
+	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null || true; fi; \
+	  command -v chromium >/dev/null || echo "There is no Chromium here: tests in a browser will be skipped (Debian: apt-get install chromium)."; }
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt

@@ -38,6 +38,7 @@ app.add_typer(data_commands, name="data")
 EXTRAS = {
     "train": ("torch", "timm", "torchvision", "yaml", "jinja2", "tensorboard", "onnx"),
     "studies": ("matplotlib", "scipy"),
+    "serve": ("fastapi", "uvicorn", "starlette", "pydantic", "anyio", "multipart"),
     "peers": ("captum", "zennit", "torchcam", "skimage"),
 }
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
@@ -201,6 +202,24 @@ def annotate(
         complain(f"skipped: {complaint}")
     if skipped:
         raise typer.Exit(1)
+
+
+@app.command()
+def serve(
+    mapping: Mappings = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8765,
+    host: Annotated[str, typer.Option(help="where to listen: this machine only, unless you say so")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+    megabytes: Annotated[int, typer.Option(min=1, help="of a request, at most")] = 32,
+    megapixels: Annotated[int, typer.Option(min=1, help="of a photo, at most")] = 64,
+    seconds: Annotated[float, typer.Option(min=0.1, help="for a photo, at most")] = 30.0,
+) -> None:
+    """Show a page on this machine: drop photos, move the threshold, take boxes with you; and answer programs."""
+    from casmap.web.limits import Limits
+    from casmap.web.serve import serve as run_server
+
+    limits = Limits(bytes=megabytes * 2**20, pixels=megapixels * 10**6, seconds=seconds)
+    run_server(mapping, host, port, limits, browser, console)
 
 
 @app.command()

@@ -36,7 +36,7 @@ def is_dicom(source: Path | io.BytesIO) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
-def dicom_size(file: Path) -> tuple[int, int]:
+def dicom_size(file: Path | io.BytesIO) -> tuple[int, int]:
     """Width and height, from the head of a file."""
     from pydicom import dcmread
 

@@ -77,7 +77,16 @@ def open_image(
         raise UnreadableImage(f"{name} {_reason(error)}.") from error
 
 
-def image_size(path: Path) -> tuple[int, int] | None:
+def size_of_bytes(content: bytes) -> tuple[int, int] | None:
+    """As `image_size`, for the bytes of a file.
+
+    >>> size_of_bytes(encode_png(np.zeros((2, 3), np.uint8))), size_of_bytes(b"no picture")
+    ((3, 2), None)
+    """
+    return image_size(io.BytesIO(content))
+
+
+def image_size(path: Path | io.BytesIO) -> tuple[int, int] | None:
     """Width and height of the picture that `open_image` would give, from the file's head; None where it would fail.
 
     >>> image_size(Path("missing.jpg")) is None
@@ -89,7 +98,8 @@ def image_size(path: Path) -> tuple[int, int] | None:
             if dicom.is_dicom(path):
                 width, height = dicom.dicom_size(path)
                 return (width, height) if 0 < width * height <= MAX_PIXELS else None
-            with PIL.Image.open(_readable(path), formats=tuple(FORMATS)) as image:
+            readable = path if isinstance(path, io.BytesIO) else _readable(path)
+            with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
                 width, height = image.size
                 if not 0 < width * height <= MAX_PIXELS:
                     return None

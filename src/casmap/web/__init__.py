@@ -1,0 +1,1 @@
+"""A page and a small HTTP interface on this machine."""

@@ -1,0 +1,43 @@
+"""Serve: load mappings, listen on this machine, open the page in the browser."""
+
+import socket
+import threading
+import webbrowser
+from pathlib import Path
+
+import uvicorn
+from rich.console import Console
+
+from casmap.errors import UserError
+from casmap.evaluation.report import names_of
+from casmap.mapper import SaliencyMapper
+from casmap.web.app import LOOPBACK, create_app
+from casmap.web.limits import Limits
+
+SHIPPED_NAME = "casmap"
+AT_ONCE = 256  # connections
+
+
+def serve(mappings: list[Path] | None, host: str, port: int, limits: Limits, browser: bool, console: Console) -> None:
+    """Answer requests until it is stopped."""
+    if mappings:
+        mappers = {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
+    else:
+        mappers = {SHIPPED_NAME: SaliencyMapper.load()}
+    local = host in LOOPBACK
+    app = create_app(mappers, limits, LOOPBACK if local else None)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=AT_ONCE))
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family, backlog=AT_ONCE)
+    except OSError as error:
+        raise UserError(
+            f"Nobody can listen at {host}:{port} ({error.strerror or error}): choose another --port."
+        ) from error
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+    console.print(f"{address}  (stop with Ctrl-C)", soft_wrap=True)
+    if not local:
+        console.print("Anybody who can reach this machine can use it: there is no password.", style="yellow")
+    if browser:
+        threading.Timer(0.5, webbrowser.open, [address]).start()
+    server.run([listening])

@@ -1,0 +1,275 @@
+// The page: photos in, the mask fetched once, everything else drawn here and at once.
+"use strict";
+
+const LONGEST = 320; // pixels of a picture on the page
+const $ = id => document.getElementById(id);
+const photos = [];
+let mappings = [];
+let waiting = Promise.resolve();
+
+async function start() {
+  mappings = await (await fetch("api/mappings")).json();
+  for (const { name } of mappings) {
+    $("mapping").add(new Option(name, name));
+    $("other").add(new Option(name, name));
+  }
+  $("other").add(new Option("nothing", ""), 0);
+  $("other").value = "";
+  $("other-label").hidden = mappings.length < 2;
+  await offerFreePhotos();
+}
+
+async function offerFreePhotos() {
+  const names = await (await fetch("api/photos")).json();
+  for (const name of names) {
+    const button = document.createElement("button"), image = document.createElement("img");
+    button.type = "button";
+    image.src = `api/photos/${encodeURIComponent(name)}`;
+    image.alt = `try ${name.replace(/[._].*/, "")}`;
+    button.append(image);
+    button.addEventListener("click", async () => {
+      const blob = await (await fetch(image.src)).blob();
+      add([new File([blob], name, { type: blob.type })]);
+    });
+    $("free").append(button);
+  }
+  $("free").hidden = names.length === 0;
+}
+
+function say(sentence) { $("status").textContent = sentence; }
+
+function add(files) {
+  for (const file of files) waiting = waiting.then(() => take(file)).catch(error => say(String(error.message || error)));
+}
+
+async function take(file) {
+  const photo = { file, name: file.name, maps: new Map() };
+  photo.card = $("card").content.firstElementChild.cloneNode(true);
+  photo.card.querySelector("h3").textContent = file.name;
+  photo.card.querySelector(".png").addEventListener("click", () => downloadPng(photo));
+  photo.card.querySelector(".yolo").addEventListener("click", () => downloadYolo(photo));
+  photo.card.querySelector(".remove").addEventListener("click", () => remove(photo));
+  photos.push(photo);
+  $("results").prepend(photo.card);
+  say(`Looking at ${file.name} …`);
+  await show(photo);
+  update();
+  say(`${file.name}: ${photo.card.querySelector(".found").textContent}`);
+}
+
+// Ask for the masks that are missing, then draw.
+async function show(photo) {
+  try {
+    for (const name of chosen()) if (!photo.maps.has(name)) photo.maps.set(name, await fetchMap(photo, name));
+    if (!photo.pixels) await readPixels(photo);
+    draw(photo);
+  } catch (error) {
+    photo.card.classList.add("failed");
+    photo.card.querySelector(".found").textContent = String(error.message || error);
+    for (const button of photo.card.querySelectorAll(".png, .yolo")) button.disabled = true;
+    photo.failed = true;
+  }
+}
+
+async function fetchMap(photo, mapping) {
+  const answer = await fetch(`api/map?mapping=${encodeURIComponent(mapping)}`, { method: "POST", body: photo.file });
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.detail);
+  const bytes = Uint8Array.from(atob(content.mask), letter => letter.charCodeAt(0));
+  return { ...content, image: await createImageBitmap(new Blob([bytes], { type: "image/png" })) };
+}
+
+async function readPixels(photo) {
+  const [map] = photo.maps.values();
+  const scale = Math.min(1, LONGEST / Math.max(map.width, map.height));
+  photo.width = Math.max(1, Math.round(map.width * scale));
+  photo.height = Math.max(1, Math.round(map.height * scale));
+  photo.scale = [map.width / photo.width, map.height / photo.height];
+  photo.full = [map.width, map.height];
+  let source;
+  try {
+    source = await createImageBitmap(photo.file); // upright, as its EXIF data say
+  } catch { // a kind that browsers do not know: the server draws it, with a mask that leaves everything
+    const answer = await fetch("api/view?view=masked-in&alpha=0", { method: "POST", body: photo.file });
+    source = await createImageBitmap(await answer.blob());
+  }
+  const canvas = new OffscreenCanvas(photo.width, photo.height), context = canvas.getContext("2d");
+  context.fillStyle = "white";
+  context.fillRect(0, 0, photo.width, photo.height);
+  context.drawImage(source, 0, 0, photo.width, photo.height);
+  photo.pixels = context.getImageData(0, 0, photo.width, photo.height).data;
+}
+
+function chosen() { return [...new Set([$("mapping").value, $("other").value].filter(Boolean))]; }
+
+// The mask at the size of the page's picture: 0..255.
+function valuesOf(photo, map) {
+  if (!map.values) {
+    const context = new OffscreenCanvas(photo.width, photo.height).getContext("2d");
+    context.drawImage(map.image, 0, 0, photo.width, photo.height);
+    const data = context.getImageData(0, 0, photo.width, photo.height).data;
+    map.values = Uint8Array.from({ length: photo.width * photo.height }, (_, i) => data[4 * i]);
+  }
+  return map.values;
+}
+
+function look(photo, map) {
+  const { width, height } = photo, values = valuesOf(photo, map);
+  const whole = binaryMask(values, Number($("alpha").value));
+  const largest = largestPart(whole, width, height);
+  const binary = $("largest").checked ? largest : whole;
+  const box = tightBox(binary, width, height);
+  return { values, binary, box };
+}
+
+function inPhoto(photo, box) {
+  const [across, down] = photo.scale, [width, height] = photo.full;
+  return [
+    Math.round(box[0] * across), Math.round(box[1] * down),
+    Math.min(width, Math.round(box[2] * across)), Math.min(height, Math.round(box[3] * down)),
+  ];
+}
+
+function draw(photo) {
+  if (photo.failed) return;
+  const views = photo.card.querySelector(".views"), told = [];
+  views.replaceChildren();
+  for (const name of chosen()) {
+    const map = photo.maps.get(name);
+    if (!map) continue;
+    const found = map.found = look(photo, map);
+    if (chosen().length > 1) {
+      const title = document.createElement("h4");
+      title.textContent = name;
+      views.append(title);
+    }
+    const kept = found.binary, left = kept.map(b => 1 - b);
+    const grey = new Uint8ClampedArray(kept.length * 4).fill(255);
+    found.values.forEach((value, i) => { grey[4 * i] = grey[4 * i + 1] = grey[4 * i + 2] = value; });
+    const pictures = [
+      ["original and box", photo.pixels, found.box], ["mask", grey], ["masked in", without(photo.pixels, kept)],
+      ["masked out", without(photo.pixels, left)], ["inpainted", inpaint(photo.pixels, kept, photo.width, photo.height)],
+    ];
+    for (const [caption, pixels, box] of pictures) views.append(figure(photo, `${caption}`, pixels, box));
+    const place = found.box ? `box ${inPhoto(photo, found.box).join(", ")}` : "no box";
+    const share = kept.reduce((sum, b) => sum + b, 0) / kept.length;
+    told.push(`${chosen().length > 1 ? `${name}: ` : ""}${place}; ${(100 * share).toFixed(0)} % of the photo kept` +
+      (map.label ? `; seen as ${map.label}` : ""));
+  }
+  photo.card.querySelector(".found").textContent = told.join(" · ");
+}
+
+function figure(photo, caption, pixels, box) {
+  const frame = document.createElement("figure"), canvas = document.createElement("canvas");
+  canvas.width = photo.width;
+  canvas.height = photo.height;
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${photo.name}, ${caption}`);
+  const context = canvas.getContext("2d");
+  context.putImageData(new ImageData(Uint8ClampedArray.from(pixels), photo.width, photo.height), 0, 0);
+  if (box) {
+    for (const [colour, width] of [["black", 4], ["white", 2]]) {
+      context.strokeStyle = colour;
+      context.lineWidth = width;
+      context.strokeRect(box[0] + 1, box[1] + 1, box[2] - box[0] - 2, box[3] - box[1] - 2);
+    }
+  }
+  const text = document.createElement("figcaption");
+  text.textContent = caption;
+  frame.append(canvas, text);
+  return frame;
+}
+
+function redraw() {
+  $("alpha-value").textContent = Number($("alpha").value).toFixed(2);
+  for (const photo of photos) draw(photo);
+}
+
+function update() {
+  const some = photos.some(photo => !photo.failed);
+  $("coco").disabled = !some;
+  $("clear").disabled = photos.length === 0;
+}
+
+function remove(photo) {
+  photos.splice(photos.indexOf(photo), 1);
+  photo.card.remove();
+  update();
+  say(`${photo.name} removed.`);
+  $("results").focus();
+}
+
+function save(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+const stem = name => name.replace(/\.[^.]*$/, "");
+
+function downloadPng(photo) {
+  const drawn = [...photo.card.querySelectorAll("canvas")], gap = 4, across = 5;
+  const rows = Math.ceil(drawn.length / across);
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.min(across, drawn.length) * (photo.width + gap) - gap;
+  canvas.height = rows * (photo.height + gap) - gap;
+  const context = canvas.getContext("2d");
+  context.fillStyle = "white";
+  context.fillRect(0, 0, canvas.width, canvas.height);
+  drawn.forEach((one, i) => {
+    context.drawImage(one, (i % across) * (photo.width + gap), Math.floor(i / across) * (photo.height + gap));
+  });
+  canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
+}
+
+function downloadYolo(photo) {
+  const { box } = photo.maps.get(chosen()[0]).found;
+  const { width, height } = photo;
+  const numbers = box && [(box[0] + box[2]) / 2 / width, (box[1] + box[3]) / 2 / height,
+    (box[2] - box[0]) / width, (box[3] - box[1]) / height];
+  const line = numbers ? `0 ${numbers.map(number => number.toFixed(6)).join(" ")}\n` : "";
+  save(`${stem(photo.name)}.txt`, new Blob([line], { type: "text/plain" }));
+}
+
+function downloadCoco() {
+  const good = photos.filter(photo => !photo.failed);
+  const annotations = [];
+  good.forEach((photo, index) => {
+    const map = photo.maps.get(chosen()[0]), { box, binary } = map.found;
+    if (!box) return;
+    const [x0, y0, x1, y1] = inPhoto(photo, box), [width, height] = photo.full;
+    const large = new Uint8Array(width * height);
+    for (let y = 0; y < height; y++) {
+      const row = Math.min(photo.height - 1, Math.floor((y + 0.5) / photo.scale[1])) * photo.width;
+      for (let x = 0; x < width; x++) {
+        large[y * width + x] = binary[row + Math.min(photo.width - 1, Math.floor((x + 0.5) / photo.scale[0]))];
+      }
+    }
+    annotations.push({
+      id: annotations.length + 1, image_id: index + 1, category_id: 1, bbox: [x0, y0, x1 - x0, y1 - y0],
+      area: large.reduce((sum, b) => sum + b, 0), segmentation: runLengths(large, width, height), iscrowd: 0,
+    });
+  });
+  const content = {
+    images: good.map((photo, i) => ({ id: i + 1, file_name: photo.name, width: photo.full[0], height: photo.full[1] })),
+    categories: [{ id: 1, name: "object" }], annotations,
+  };
+  save("annotations.json", new Blob([JSON.stringify(content)], { type: "application/json" }));
+}
+
+$("files").addEventListener("change", event => { add(event.target.files); event.target.value = ""; });
+for (const kind of ["dragenter", "dragover"]) {
+  document.addEventListener(kind, event => { event.preventDefault(); $("drop").classList.add("over"); });
+}
+for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
+document.addEventListener("drop", event => { event.preventDefault(); add(event.dataTransfer.files); });
+$("alpha").addEventListener("input", redraw);
+$("largest").addEventListener("change", redraw);
+for (const id of ["mapping", "other"]) {
+  $(id).addEventListener("change", () => { for (const photo of photos) waiting = waiting.then(() => show(photo)); });
+}
+$("coco").addEventListener("click", downloadCoco);
+$("clear").addEventListener("click", () => { while (photos.length) remove(photos[0]); });
+start().catch(error => say(String(error.message || error)));

@@ -1,0 +1,56 @@
+"""A real server on a free port of this machine."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+class Server:
+    """A server that was started as people start it."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "casmap", "serve", "--port", "0", "--no-browser", *arguments]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[0].rstrip("/")
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def server():
+    running = Server()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def start():
+    """Start servers with options of one's own; all are stopped in the end."""
+    running: list[Server] = []
+
+    def begin(*arguments: str) -> Server:
+        running.append(Server(*arguments))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.stop()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Where a browser is."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+    return found

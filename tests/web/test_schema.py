@@ -1,0 +1,22 @@
+"""The interface, asked what nobody would ask: schemathesis makes requests from its own description."""
+
+import pytest
+
+schemathesis = pytest.importorskip("schemathesis")
+from hypothesis import HealthCheck, settings  # noqa: E402
+from schemathesis.specs.openapi.checks import negative_data_rejection  # noqa: E402
+
+from casmap.mapper import SaliencyMapper  # noqa: E402
+from casmap.web.app import create_app  # noqa: E402
+
+schema = schemathesis.openapi.from_asgi("/api/openapi.json", create_app({"casmap": SaliencyMapper.load()}, hosts=None))
+
+
+@schema.parametrize()
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+def test_no_request_makes_it_stumble(case) -> None:
+    response = case.call()
+    assert response.status_code < 500
+    # A batch answers for each file, whatever is in it.
+    excluded = [negative_data_rejection] if case.path == "/api/batch" else []
+    case.validate_response(response, excluded_checks=excluded)
