@@ -305,6 +305,28 @@ def scenes(
 
 
 @app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Say what is installed, on what machine, what is missing, and what to do about it."""
+    from json import dumps
+
+    from rich.table import Table
+
+    from casmap.doctor import examine, to_dict
+
+    findings = examine()
+    if json:
+        typer.echo(dumps(to_dict(findings), indent=2))
+        return
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for finding in findings:
+        mark = "ok" if finding.well else "--"
+        table.add_row(mark, finding.what, finding.found + (f"\n{finding.advice}" if finding.advice else ""))
+    console.print(table)
+
+
+@app.command()
 def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
     """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
     from casmap.studies.demo import run_demo

@@ -247,7 +247,7 @@ def test_a_step_takes_some_time() -> None:
 
 
 def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot be trained on pictures of 40 pixels") as caught:
+    with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot look at pictures of this size") as caught:
         start.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
     assert "\n" not in str(caught.value)
 
