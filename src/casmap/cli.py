@@ -205,6 +205,25 @@ def annotate(
 
 
 @app.command()
+def check(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap wrote")],
+    data: Data,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="another to ask: one casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"
+        ),
+    ] = None,
+    out: Out = Path("check"),
+    split: Split = None,
+) -> None:
+    """Say without boxes whether masks can be trusted: what classifiers still see, warnings, the worst photos first."""
+    from casmap.studies.check import run_check
+
+    run_check(mapping, data, out, classifier, split, console)
+
+
+@app.command()
 def serve(
     mapping: Mappings = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8765,
