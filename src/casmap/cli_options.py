@@ -28,7 +28,9 @@ Mappings = Annotated[
 ]
 Boxes = Annotated[
     Path | None,
-    typer.Option(help="CSV (file, xmin, ymin, xmax, ymax), COCO JSON, folder of XML files or of wsolevaluation's"),
+    typer.Option(
+        help="CSV (file, xmin, ymin, xmax, ymax), COCO or Label Studio JSON, CVAT XML, folder of XML files or of wsolevaluation's"
+    ),
 ]
 Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
 Parts = Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")]

@@ -72,7 +72,7 @@ def read_coco(path: Path, names: Names) -> Annotations:
         if photo not in sizes:
             return NOTHING
         size = sizes[photo]
-        mask = None if size is None else partial(_mask, size, crowds.get(photo, ()))
+        mask = None if size is None else partial(mask_of, size, crowds.get(photo, ()))
         return Known(things.get(photo, ()), size, mask=mask, problems=wrong.get(photo, ()))
 
     return Annotations("boxes and masks from a COCO file", of, problems=problems)
@@ -124,7 +124,7 @@ def _thing(category: str, entry: dict[str, Any]) -> Thing:
     return Thing(category, box, size, outline=entry.get("segmentation"))
 
 
-def _mask(declared: Size, crowds: Sequence[Thing], things: Sequence[Thing], size: Size) -> Mask | None:
+def mask_of(declared: Size, crowds: Sequence[Thing], things: Sequence[Thing], size: Size) -> Mask | None:
     """The union of the objects' outlines: (H, W); crowds of their classes are not counted."""
     if not things or not all(thing.outline for thing in things):
         return None  # boxes alone

@@ -70,7 +70,7 @@ def parse_xml(path: Path, voc: bool = False) -> Known:
     ((1.0, 2.0, 30.0, 40.0), (0.0, 1.0, 30.0, 40.0))
     """
     try:
-        root = _root(path)
+        root = xml_root(path)
     except LeftOut as bad:
         return Known(problems=[bad.problem(path.name)])
     # VOC counts pixels from 1 and its last pixel is in the box. ILSVRC's numbers begin at 0, and LabelImg writes the
@@ -88,10 +88,11 @@ def parse_xml(path: Path, voc: bool = False) -> Known:
     return Known(things, _size(root), problems=problems)
 
 
-def _root(path: Path) -> ElementTree.Element:
+def xml_root(path: Path, longest: int = LONGEST) -> ElementTree.Element:
+    """The tree of a file that is neither too long nor dangerous; else LeftOut is raised."""
     try:
-        if path.stat().st_size > LONGEST:
-            raise LeftOut(Kind.MALFORMED, f"it has more than {LONGEST >> 20} MB")
+        if path.stat().st_size > longest:
+            raise LeftOut(Kind.MALFORMED, f"it has more than {longest >> 20} MB")
         # Decoded here, so that no other encoding can hide what is looked for: entities blow up, or open other files.
         text = path.read_bytes().decode("utf-8-sig", "replace")
         if "<!DOCTYPE" in text or "<!ENTITY" in text:

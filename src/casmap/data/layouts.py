@@ -9,6 +9,7 @@ from pathlib import Path
 from casmap.data.annotations import Annotations, Names
 from casmap.data.annotations_coco import read_coco
 from casmap.data.annotations_csv import read_csv
+from casmap.data.annotations_tools import is_label_studio, read_cvat, read_label_studio
 from casmap.data.annotations_wsol import read_wsol
 from casmap.data.annotations_xml import read_xml
 from casmap.errors import UserError
@@ -56,7 +57,7 @@ def splits_of(root: Path) -> list[str]:
 
 
 def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
-    """Read a CSV file, a COCO file, a folder of XML files or the files of wsolevaluation for photos below `root`."""
+    """Read a table, COCO, Label Studio's JSON, CVAT's XML, a folder of XML files, or wsolevaluation's files."""
     if not path.exists():
         raise UserError(f"There is no file {path}.")
     if path.is_dir():
@@ -66,7 +67,9 @@ def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
             raise UserError(f"There are no annotations in {path}: neither XML files nor localization.txt.")
         return read_xml(path, names)
     if path.suffix.lower() == ".json":
-        return read_coco(path, names)
+        return read_label_studio(path, names) if is_label_studio(path) else read_coco(path, names)
+    if path.suffix.lower() == ".xml":
+        return read_cvat(path, names)
     if path.name == "localization.txt":
         return read_wsol(path.parent, root, names)
     return read_csv(path, root, names)
