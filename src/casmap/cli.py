@@ -224,6 +224,24 @@ def check(
 
 
 @app.command()
+def correct(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote (.safetensors)")],
+    data: Data,
+    boxes: Annotated[
+        Path | None, typer.Option(help="what people corrected: Label Studio's JSON, CVAT's XML, COCO, or others")
+    ] = None,
+    masks: Masks = None,
+    split: Split = None,
+    out: Out = Path("runs/corrected"),
+    steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
+) -> None:
+    """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
+    from casmap.studies.correct import run_correct
+
+    run_correct(mapping, data, boxes, masks, split, out, steps, console)
+
+
+@app.command()
 def serve(
     mapping: Mappings = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8765,

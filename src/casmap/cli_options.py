@@ -29,7 +29,7 @@ Mappings = Annotated[
 Boxes = Annotated[
     Path | None,
     typer.Option(
-        help="CSV (file, xmin, ymin, xmax, ymax), COCO or Label Studio JSON, CVAT XML, folder of XML files or of wsolevaluation's"
+        help="CSV (file, xmin, ymin, xmax, ymax), COCO, Label Studio, CVAT, folder of XML files, wsolevaluation"
     ),
 ]
 Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
