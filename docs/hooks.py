@@ -1,0 +1,38 @@
+"""What the documentation's builder adds: the help of a command, as the command itself says it."""
+
+import re
+from typing import Any
+
+from typer.main import get_command
+
+from casmap.cli import app
+
+ASKED = re.compile(r"<!-- help: (.+?) -->")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put a table of options in the place of each `<!-- help: NAME -->`."""
+    return ASKED.sub(lambda found: options(found[1]), markdown)
+
+
+def options(name: str) -> str:
+    """A command's arguments and options as a table; a group's commands, each with its sentence."""
+    command: Any = get_command(app)
+    for word in name.split():
+        command = command.commands[word]
+    if hasattr(command, "commands"):
+        rows = [f"| `casmap {name} {key}` | {_cell(one.help)} |" for key, one in command.commands.items()]
+        return "\n".join(["| command | |", "|---|---|", *rows])
+    rows = []
+    for parameter in command.params:
+        if parameter.name == "help":
+            continue
+        said = " ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
+        default = parameter.default
+        told = "" if default in (None, False, ()) or callable(default) else f" (default: {default})"
+        rows.append(f"| `{said}` | {_cell(getattr(parameter, 'help', ''))}{told} |")
+    return "\n".join(["| | |", "|---|---|", *rows])
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").split("\n")[0].replace("|", "\\|")

@@ -1,0 +1,80 @@
+"""Documentation that shows what is so: the tutorial and the notebook are run, the site is built."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def commands(text: str) -> list[str]:
+    """The lines of all console blocks."""
+    blocks = re.findall(r"```console\n(.*?)```", text, re.S)
+    return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_the_tutorial_runs_from_its_first_command_to_its_last(casmap, tmp_path) -> None:
+    lines = commands((DOCS / "tutorial.md").read_text())
+    assert len(lines) == 8
+    for line in lines:
+        program, *arguments = shlex.split(line)
+        assert program == "casmap"
+        done = casmap(*arguments)
+        assert done.code == 0, f"{line}: {done.complained}{done.said}"
+    for made in ("trust/check.html", "labels/tasks.json", "labels/config.xml", "maps/boxes.jsonl", "dataset/data.yaml"):
+        assert (tmp_path / made).stat().st_size > 0
+    assert len(list((tmp_path / "dataset" / "labels").iterdir())) == 60
+
+
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path) -> None:
+    pytest.importorskip("material")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT, capture_output=True, text=True, env=ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "commands" / "annotate" / "index.html").read_text()
+    assert "--min-area" in page
+    for found in (tmp_path / "site").rglob("*.html"):
+        fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)', found.read_text())
+        assert [address for address in fetched if "canonical" not in address] == []
+
+
+def test_every_command_has_a_page_and_an_example_that_it_understands(casmap) -> None:
+    said = casmap("--help").said
+    words = re.findall(r"^│ ([a-z]+) ", said, re.M)
+    pages = {path.stem.partition("-")[0]: path for path in (DOCS / "commands").glob("*.md") if path.stem != "index"}
+    assert set(words) == set(pages)
+    for path in pages.values():
+        (line,) = commands(path.read_text())
+        program, *arguments = shlex.split(line)
+        assert program == "casmap"
+        options = [word for word in arguments if word.startswith("--")]
+        helped = casmap(*arguments[: 2 if arguments[0] in ("data", "study") else 1], "--help").said
+        assert all(option in helped for option in options), line
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in (ROOT / "README.md", *DOCS.rglob("*.md")):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_notebook_runs_from_top_to_bottom() -> None:
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    notebook = nbformat.read(ROOT / "notebooks" / "scenes.ipynb", as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells)  # kept without, so that nobody reads old numbers
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    pictures = [
+        output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) == 3
