@@ -12,7 +12,7 @@ demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data
 
 test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
