@@ -85,9 +85,7 @@ def with_setting(command: Callable[..., None]) -> Callable[..., None]:
         data: Annotated[
             str | None, typer.Argument(help="photos to train on: scenes[:options] (default), or a folder of photos")
         ] = None,
-        quick: Annotated[
-            bool, typer.Option("--quick", help="on scenes, within 30 minutes on 2 cores (default)")
-        ] = False,
+        quick: Annotated[bool, typer.Option("--quick", help="on scenes, with a small backbone (default)")] = False,
         paper: Annotated[bool, typer.Option("--paper", help="the paper's own setting: ImageNet, ResNet-50")] = False,
         recipe: Annotated[str | None, typer.Option(help="another recipe: a name, or a TOML or YAML file")] = None,
         seed: Annotated[int | None, typer.Option(min=0, help="of all that is random")] = None,

@@ -1,0 +1,38 @@
+"""Do a few corrected photos help the others? IoU before and after, on photos that nobody corrected.
+
+python benchmarks/corrections.py MAPPING.safetensors PHOTOS MASKS
+"""
+
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+
+from casmap.data.sources import open_photos
+from casmap.data.subsets import Subset
+from casmap.evaluation.intervals import paired_interval
+from casmap.mapper import SaliencyMapper
+from casmap.memory import reuse_memory
+from casmap.studies.correct import agreement, correct
+
+CORRECTED, OTHERS, SEED = 50, 200, 0
+
+
+def main(mapping: str, data: str, masks: str) -> None:
+    """Correct some photos by lot with their true masks, and measure on others."""
+    reuse_memory()
+    photos = open_photos(data, masks=masks)
+    order = np.random.default_rng(SEED).permutation(len(photos))
+    few, others = (Subset(photos, np.sort(order[a:b])) for a, b in ((0, CORRECTED), (CORRECTED, CORRECTED + OTHERS)))
+    learned = correct(Path(mapping), few, Path(mkdtemp()) / "corrected")
+    before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (mapping, learned))
+    low, high = paired_interval(after, before)
+    print(
+        f"IoU on {len(others)} others: {100 * before.mean():.1f} before, {100 * after.mean():.1f} after, "
+        f"{100 * (after - before).mean():+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
