@@ -21,6 +21,7 @@ from casmap.evaluation.report import system_of
 from casmap.evaluation.rules import Rule
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
+from casmap.model.folding import folded
 from casmap.model.network import SaliencyNetwork
 from casmap.model.onnx_network import OnnxNetwork
 from casmap.peers import peer as protocol
@@ -119,6 +120,7 @@ class Explainer:
 
     def __init__(self, rival: Rival, peer: Peer, classifier: Classifier, crops: Crops, store: Maps) -> None:
         self.rival, self.peer, self.classifier, self.crops, self.store = rival, peer, classifier, crops, store
+        self.quick = folded(classifier) if rival.slow else classifier  # thousands of passes for a photo
         self.kept_as = f"{rival.name} {_fingerprint(rival, peer, classifier)}"
 
     def enters(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entrant]:
@@ -164,7 +166,7 @@ class Explainer:
 
     def explain(self, classes: Indices, chosen: Indices) -> torch.Tensor:
         """Maps (n, h, w) from 0 to 1 of the chosen photos for their classes (N,), made anew."""
-        f = self.classifier
+        f = self.quick
         images = normalised(self.crops.pictures[chosen], f.mean, f.std)
         maps = self.peer(f, images, torch.from_numpy(classes[chosen]))
         return maps if self.rival.masks else unit(maps)
