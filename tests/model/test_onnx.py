@@ -48,6 +48,12 @@ def test_masks_and_logits_are_torchs(network, exported, shape) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
+def test_no_operator_but_the_convolution_pads(exported) -> None:
+    kinds = [node.op_type for node in onnx.load(exported).graph.node]
+    assert "Conv" in kinds
+    assert "Pad" not in kinds
+
+
 def test_a_mapper_does_not_show_which_runtime_it_has(network, exported) -> None:
     photo = np.random.default_rng(1).integers(0, 256, (70, 90, 3), dtype=np.uint8)
     one, other = SaliencyMapper.load(exported), SaliencyMapper(network, 64)

@@ -35,10 +35,40 @@ def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Pat
             )  # fmt: skip
         model = onnx.load(aside)
         helper.set_model_props(model, {KEY: json.dumps({**network.about(), **about})})
+        pad_by_attribute(model)
         if half:
             halve(model)
         onnx.checker.check_model(model)
         onnx.save(model, aside)
+
+
+def pad_by_attribute(model: onnx.ModelProto) -> None:
+    """Let convolutions pad by themselves, in place, where torch pads by the size of what comes in, as TensorFlow does.
+
+    Traced, that is ten operators and a copy of the feature maps before a convolution: a tenth of all the time. ONNX has
+    a word for it.
+    """
+    graph = model.graph
+    fixed = {tensor.name for tensor in graph.initializer} | {n.output[0] for n in graph.node if n.op_type == "Constant"}
+    pads = {n.output[0]: n for n in graph.node if n.op_type == "Pad" and n.input[1] not in fixed}
+    for node in graph.node:
+        if node.op_type == "Conv" and node.input[0] in pads:
+            node.input[0] = pads[node.input[0]].input[0]
+            others = [attribute for attribute in node.attribute if attribute.name != "pads"]
+            del node.attribute[:]
+            node.attribute.extend([*others, helper.make_attribute("auto_pad", "SAME_UPPER")])
+    _drop_unused(graph)
+
+
+def _drop_unused(graph: onnx.GraphProto) -> None:
+    """Drop what no output needs."""
+    needed, kept = {output.name for output in graph.output}, []
+    for node in reversed(graph.node):
+        if needed & set(node.output):
+            needed |= set(node.input)
+            kept.append(node)
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
 
 
 def halve(model: onnx.ModelProto) -> None:

@@ -1,10 +1,11 @@
 """m, the mapping: the paper's decoder on the stages of an encoder."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import interpolate
+from torch.nn.functional import conv2d, interpolate
 
 from casmap.model.belief import BELIEF_CHANNELS
 from casmap.model.classifier import Classifier
@@ -36,17 +37,34 @@ class Decoder(nn.Module):
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels
         )
-        self.mask = nn.Conv2d(FILTERS * len(stage_channels), 1, 3, padding=1)
+        self.mask = MaskFilter(len(stage_channels))
 
     def forward(self, stages: Sequence[Tensor], size: Sequence[int]) -> Tensor:
         """The mask of a picture of `size`, from its stages."""
         quarter = [(side + 3) // 4 for side in size]
-        hidden = [
-            interpolate(lateral(stage), quarter, mode="bilinear", align_corners=False)
-            for lateral, stage in zip(self.lateral, stages, strict=True)
-        ]
-        mask = torch.sigmoid(self.mask(torch.cat(hidden, dim=1)))
-        return interpolate(mask, list(size), mode="nearest")
+        hidden = [lateral(stage) for lateral, stage in zip(self.lateral, stages, strict=True)]
+        return interpolate(torch.sigmoid(self.mask(hidden, quarter)), list(size), mode="nearest")
+
+
+class MaskFilter(nn.Conv2d):
+    """One 3x3 filter over stages that are rescaled and concatenated, without making that tensor, the largest of all.
+
+    The filter sums nine 1x1 convolutions, each shifted; and a 1x1 convolution may as well come before the rescaling,
+    which treats all channels alike. So nine channels of a stage are rescaled instead of 64.
+
+    forward: hidden stages, each (N, 64, h_i, w_i), and a size (h, w) -> (N, 1, h, w).
+    """
+
+    def __init__(self, stages: int) -> None:
+        super().__init__(FILTERS * stages, 1, 3, padding=1)
+
+    def forward(self, hidden: Sequence[Tensor], size: Sequence[int]) -> Tensor:  # type: ignore[override]
+        """The logits of a mask of `size`."""
+        taps = self.weight.view(len(hidden), FILTERS, 9, 1, 1).transpose(1, 2)  # (stages, 9, 64, 1, 1)
+        small = [conv2d(stage, tap) for stage, tap in zip(hidden, taps, strict=True)]
+        summed = reduce(torch.add, [interpolate(x, size, mode="bilinear", align_corners=False) for x in small])
+        shifts = torch.eye(9, dtype=summed.dtype, device=summed.device).view(1, 9, 3, 3)
+        return conv2d(summed, shifts, self.bias, padding=1)
 
 
 class Mapping(nn.Module):

@@ -41,10 +41,9 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     ['3 x 64 x 64', '32 x 32 x 32']
     """
     outputs: dict[nn.Module, tuple[int, ...]] = {}
-    inputs: dict[nn.Module, tuple[int, ...]] = {}
 
-    def note(layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
-        inputs[layer], outputs[layer] = tuple(given[0].shape[1:]), tuple(output.shape[1:])
+    def note(layer: nn.Module, _: object, output: Tensor) -> None:
+        outputs[layer] = tuple(output.shape[1:])
 
     hooks = [layer.register_forward_hook(note) for layer in (*decoder.lateral, decoder.mask)]
     with torch.no_grad():
@@ -53,7 +52,7 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     for hook in hooks:
         hook.remove()
     names = [f"stage {number}" for number in range(1, len(stages) + 1)]
-    whole, hidden = _parameters(classifier), inputs[decoder.mask]
+    whole, hidden = _parameters(classifier), (decoder.mask.in_channels, *outputs[decoder.mask][1:])
     found = [Layer("photo x", "input", (3, size, size), 0)]
     found += [Layer(name, "encoder", tuple(stage.shape[1:]), 0) for name, stage in zip(names, stages, strict=True)]
     found.append(Layer("logits f(x)", "encoder", tuple(logits.shape[1:]), whole))
