@@ -315,3 +315,43 @@ def test_what_the_log_is_told_is_what_happened() -> None:
     assert 0 <= float(measures.masked_accuracy) <= 1
     assert measures.lambda_r == 1.0
     assert measures.samples == 3  # f(0), a copy of f(1), and f(1)
+
+
+def test_a_reused_pass_gives_the_mapping_the_gradient_of_s_before_the_classifiers_step(monkeypatch) -> None:
+    players = _players(thinning="L", reuse_masked=True, clip=1e9)
+    images, labels = _batch()
+    glance = look(players, images)
+    twin = copy.deepcopy(players.classifier)  # f(k - 1), in training as f is
+    value = score(twin(mask_out(images, glance.masks)), glance.clean.detach(), labels, glance.masks, 1.0)
+    wanted = torch.autograd.grad(-value, list(players.mapping.parameters()), retain_graph=True)
+    step_classifier(players, glance, images, labels)
+    players.samples.add(players.classifier)
+
+    def no_pass(*_):
+        raise AssertionError("f is asked again")
+
+    monkeypatch.setattr(Classifier, "forward", no_pass)
+    found, _ = step_mapping(players, glance, players.samples.draw(), images, labels)
+    torch.testing.assert_close(found, value.detach())
+    for parameter, gradient in zip(players.mapping.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-6)
+
+
+def test_reusing_a_pass_leaves_the_classifiers_step_as_it_is() -> None:
+    exact, reused = _players(thinning="L"), _players(thinning="L", reuse_masked=True)
+    images, labels = _batch()
+    losses = [step_classifier(players, look(players, images), images, labels) for players in (exact, reused)]
+    torch.testing.assert_close(*losses)
+    for one, other in zip(exact.classifier.parameters(), reused.classifier.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_an_older_classifier_is_asked_in_any_case() -> None:
+    players = _players(thinning="L100", period=1, reuse_masked=True)
+    for step in range(12):
+        images, labels = _batch(step)
+        glance = look(players, images)
+        step_classifier(players, glance, images, labels)
+        players.samples.add(players.classifier)
+        assert (glance.reused is not None) == (players.samples.draw() is players.classifier)
+        players.samples.thin()

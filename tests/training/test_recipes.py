@@ -260,3 +260,8 @@ def test_a_recipe_that_builds_on_no_recipe_is_refused(tmp_path, base) -> None:
     (tmp_path / "mine.yaml").write_text(f"recipe: {base}\n")
     with pytest.raises(UserError, match="builds on"):
         read_recipe(str(tmp_path / "mine.yaml"))
+
+
+def test_what_the_mask_keeps_has_no_pass_to_be_reused():
+    with pytest.raises(UserError, match="reuse_masked is for masked_in = 0"):
+        PAPER.replace(reuse_masked=True, masked_in=1.0)

@@ -35,6 +35,16 @@ class Players:
     masked_in: float = 0.0  # weight of what the mask keeps; the paper has none
     clip: float = 10.0  # largest norm of the mapping's gradient
     freeze_batch_norm: bool = False
+    reuse_masked: bool = False  # not quite Algorithm 1: see `step_classifier`
+
+
+@dataclass(frozen=True)
+class Reused:
+    """What the classifier's masked pass already tells the mapping."""
+
+    value: Tensor  # S(m, f), before f's step
+    masked: Tensor  # f((1 - m) x): (N, C)
+    pull: Tensor  # how S changes with each pixel of the masks: (N, 1, H, W)
 
 
 @dataclass
@@ -44,6 +54,7 @@ class Glance:
     clean: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
     lambda_r: float  # the price of a pixel in this iteration
+    reused: Reused | None = None
 
 
 @dataclass(frozen=True)
@@ -94,14 +105,24 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     """One step of SGD on L(m, f) with respect to theta_f; returns L.
 
     Where f stays f(0) there is no step and no masked pass: the loss of the clean images is returned.
+
+    reuse_masked: where f' will be this f, S is taken from this pass, before the step, and the mapping needs none of its
+    own: an eighth of the work less, and the only deviation from Algorithm 1.
     """
     optimizer = players.classifier_optimizer
     if optimizer is None:
         return cross_entropy(glance.clean, labels)
-    masked = players.classifier(mask_out(images, glance.masks.detach()))
+    reuse = players.reuse_masked and players.samples.newest_is_next()
+    masks = glance.masks.detach().requires_grad_(reuse)
+    masked = players.classifier(mask_out(images, masks))
+    if reuse:
+        value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
+        (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
+        glance.reused = Reused(value.detach(), masked.detach(), pull)
     loss = classification_loss(masked, glance.clean, labels, players.loss)
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
+    loss.backward(inputs=learning)  # type: ignore[no-untyped-call]
     optimizer.step()
     return loss.detach()
 
@@ -113,14 +134,18 @@ def step_mapping(
 
     The gradient passes through f' to its input only: its weights are no leaves here, so none is computed for them.
     """
-    with _input_gradient_only(sampled):
-        masked = sampled(mask_out(images, glance.masks))
-        value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
-        if players.masked_in:
-            kept = sampled(mask_in(images, glance.masks))
-            value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
-        players.mapping_optimizer.zero_grad()
-        (-value).backward()  # type: ignore[no-untyped-call]
+    players.mapping_optimizer.zero_grad()
+    if glance.reused is not None:
+        value, masked = glance.reused.value, glance.reused.masked
+        glance.masks.backward(-glance.reused.pull)  # type: ignore[no-untyped-call]
+    else:
+        with _input_gradient_only(sampled):
+            masked = sampled(mask_out(images, glance.masks))
+            value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
+            if players.masked_in:
+                kept = sampled(mask_in(images, glance.masks))
+                value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
+            (-value).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
     players.mapping_optimizer.step()
     players.lambda_r.observe(float(glance.masks.detach().mean()))

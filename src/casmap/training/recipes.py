@@ -43,6 +43,9 @@ class Recipe:
         "mixed", "what the classifier minimises: clean and masked, or masked only"
     )
     masked_in: float = _option(0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)")
+    reuse_masked: bool = _option(
+        False, "let the mapping learn from the classifier's own masked pass where both are of one f: faster, not exact"
+    )
     lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's, scaled to the classes)")
     area: float | None = _option(None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5")
 
@@ -95,6 +98,8 @@ class Recipe:
                 raise UserError(f"{name} must lie between {low:g} and {high:g}, not {value:g}.")
         if self.lambda_r is not None and self.area is not None:
             raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
+        if self.reuse_masked and self.masked_in:
+            raise UserError("What the mask keeps needs a pass of its own: reuse_masked is for masked_in = 0.")
         if self.taught_steps and self.encoder == "separate":
             raise UserError("A separate encoder cannot tell classes, as the second stage needs it: taught_steps = 0.")
 

@@ -38,11 +38,15 @@ class Samples:
 
     def draw(self) -> Classifier:
         """F' ~ F: half of the time the newest, else one of the others, all as likely."""
-        chance = self._chance(DRAW)
-        if not self.kept or chance.random() < 0.5:
+        chance = self._chance(DRAW, self.step)
+        if self._is_newest(chance):
             return self.newest
         self._drawn.load_state_dict(self.kept[chance.integers(len(self.kept))])
         return self._drawn
+
+    def newest_is_next(self) -> bool:
+        """Whether the draw that follows the next `add` will be the newest: it is decided by lot, not by weights."""
+        return self._is_newest(self._chance(DRAW, self.step + 1))
 
     def thin(self) -> None:
         """F <- Thin(F): keep a copy of every period-th classifier; when F is full, one at random makes room."""
@@ -50,7 +54,7 @@ class Samples:
         if period is None or self.step % period:
             return
         if len(self.kept) + 1 >= self.limit:  # the newest counts as one
-            del self.kept[self._chance(THIN).integers(len(self.kept))]
+            del self.kept[self._chance(THIN, self.step).integers(len(self.kept))]
         self.kept.append(_copy(self.newest))
 
     def state(self) -> dict[str, Any]:
@@ -61,8 +65,11 @@ class Samples:
         """Take up where `state` was taken."""
         self.step, self.kept = state["step"], list(state["kept"])
 
-    def _chance(self, stream: tuple[int, int]) -> np.random.Generator:
-        return np.random.default_rng((self.seed, self.step, *stream))
+    def _is_newest(self, chance: np.random.Generator) -> bool:
+        return not self.kept or chance.random() < 0.5
+
+    def _chance(self, stream: tuple[int, int], step: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, step, *stream))
 
 
 def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:

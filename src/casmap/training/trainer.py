@@ -135,6 +135,7 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> 
         masked_in=recipe.masked_in,
         clip=recipe.clip,
         freeze_batch_norm=recipe.freeze_batch_norm,
+        reuse_masked=recipe.reuse_masked,
     )
 
 
