@@ -14,7 +14,7 @@ from casmap.mapper import SaliencyMapper
 from casmap.studies.plan import Planned, planned_first
 from casmap.studies.setting import Setting, key_of, thinned
 from casmap.studies.study import Study
-from casmap.studies.trainings import Trainings
+from casmap.studies.trainings import begin
 
 PAIR = {"CASM": "L100", "Baseline": "F"}
 
@@ -52,10 +52,8 @@ class Entries:
         """
         if not mappings:
             photos, held_out = setting.training_photos(), setting.held_out_photos()
-            keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-            study = Study(out / name, setting.options() | keys)
-            mappers = Trainings(out / "trainings", console).mappers(photos, setting.recipe, thinnings)
-            return cls(study, held_out, setting.data, mappers)
+            study, trainings = begin(name, setting, photos, held_out, out, console)
+            return cls(study, held_out, setting.data, trainings.mappers(photos, setting.recipe, thinnings))
         data = setting.test or setting.data
         photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
         named = dict(zip(names_of(mappings), mappings, strict=True))

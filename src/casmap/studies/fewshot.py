@@ -15,10 +15,9 @@ from casmap.studies.numbers import columns, mean_of, percent
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plan import Planned, planned_first
 from casmap.studies.plots import curves
-from casmap.studies.setting import Setting, key_of, thinned
-from casmap.studies.study import Study
+from casmap.studies.setting import Setting, thinned
 from casmap.studies.table2 import measure
-from casmap.studies.trainings import Trainings
+from casmap.studies.trainings import begin
 from casmap.training.first import is_ready
 
 COUNTS = (1, 3, 10, 30)
@@ -32,8 +31,7 @@ def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
     are. A class with fewer photos than a count has all of them in it.
     """
     photos, held_out = setting.both()
-    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-    study, trainings = Study(out / "fewshot", setting.options() | keys), Trainings(out / "trainings", console)
+    study, trainings = begin("fewshot", setting, photos, held_out, out, console)
     largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
     sets: dict[str, PhotoSet] = {
         str(count): few_of_each(photos, count, setting.recipe.seed) for count in COUNTS if count < largest

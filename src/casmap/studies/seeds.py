@@ -16,10 +16,9 @@ from casmap.studies.entries import PAIR
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plan import Planned, planned_first
 from casmap.studies.plots import ranked
-from casmap.studies.setting import Setting, key_of, thinned
-from casmap.studies.study import Study
+from casmap.studies.setting import Setting, thinned
 from casmap.studies.table2 import measure
-from casmap.studies.trainings import Trainings
+from casmap.studies.trainings import begin
 
 SIGNIFICANT = 0.05
 PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
@@ -28,8 +27,7 @@ PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
 def run_seeds(setting: Setting, trainings_each: int, out: Path, console: Console) -> Outcome:
     """Train each so many times, with seeds that follow one another; f(0) is the same for all, as in the paper."""
     photos, held_out = setting.both()
-    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-    study, trainings = Study(out / "seeds", setting.options() | keys), Trainings(out / "trainings", console)
+    study, trainings = begin("seeds", setting, photos, held_out, out, console)
     seeds = [setting.recipe.seed + number for number in range(trainings_each)]
 
     def measured(name: str, seed: int) -> dict[str, Any]:

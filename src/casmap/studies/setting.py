@@ -80,6 +80,11 @@ def from_nothing(recipe: Recipe) -> Recipe:
     return recipe.replace(pretrained=False, first_steps=recipe.first_steps or None)
 
 
+def algorithm1_only(recipe: Recipe) -> Recipe:
+    """The recipe without a second stage, of which the paper has none: its tables are about Algorithm 1."""
+    return recipe.replace(taught_steps=0)
+
+
 def is_scenes(data: str) -> bool:
     """Whether DATA means generated pictures."""
     return data.partition(":")[0] == "scenes" and not Path(data).is_dir()

@@ -18,9 +18,8 @@ from casmap.studies.numbers import apart, columns, mean_of, percent, points, tur
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plan import Planned, planned_first
 from casmap.studies.plots import ranked
-from casmap.studies.setting import Setting, key_of, thinned
-from casmap.studies.study import Study
-from casmap.studies.trainings import Trainings
+from casmap.studies.setting import Setting, algorithm1_only, thinned
+from casmap.studies.trainings import begin
 from casmap.training.recipes import Recipe
 
 Pairs = tuple[tuple[str, str], ...]
@@ -78,8 +77,7 @@ CONCLUSIONS: dict[str, tuple[str, Pairs]] = {
 def run_table2(setting: Setting, out: Path, console: Console) -> Outcome:
     """Train and measure all eleven from the same f(0); what is done is not done again."""
     photos, held_out = setting.both()
-    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-    study, trainings = Study(out / "table2", setting.options() | keys), Trainings(out / "trainings", console)
+    study, trainings = begin("table2", setting, photos, held_out, out, console)
     base = algorithm1_only(setting.recipe)
     recipes = {variant: variant.recipe(base, len(photos)) for variant in VARIANTS}
 
@@ -89,11 +87,6 @@ def run_table2(setting: Setting, out: Path, console: Console) -> Outcome:
 
     values = {variant: study.part(variant.letter, partial(measured, recipe)) for variant, recipe in recipes.items()}
     return table2(values, setting)
-
-
-def algorithm1_only(recipe: Recipe) -> Recipe:
-    """The recipe without a second stage, of which the paper has none: its tables are about Algorithm 1."""
-    return recipe.replace(taught_steps=0)
 
 
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:

@@ -20,10 +20,8 @@ from casmap.studies.numbers import columns, mean_of, percent, points, turned
 from casmap.studies.outcome import Cell, Outcome
 from casmap.studies.plan import Planned
 from casmap.studies.plots import ranked
-from casmap.studies.setting import Setting, from_nothing, key_of, thinned
-from casmap.studies.study import Study
-from casmap.studies.table2 import algorithm1_only
-from casmap.studies.trainings import Trainings
+from casmap.studies.setting import Setting, algorithm1_only, from_nothing, thinned
+from casmap.studies.trainings import begin
 
 Floats = npt.NDArray[np.float64]
 Letters = npt.NDArray[np.str_]
@@ -46,8 +44,7 @@ def run_table3(setting: Setting, out: Path, console: Console) -> Outcome:
     photos, held_out = setting.both()
     subsets = split_classes(list(photos.classes), setting.recipe.seed)
     of_subset = which_subset(held_out, subsets)
-    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-    study, trainings = Study(out / "table3", setting.options() | keys), Trainings(out / "trainings", console)
+    study, trainings = begin("table3", setting, photos, held_out, out, console)
     base = from_nothing(algorithm1_only(setting.recipe))
 
     def measured(letters: str) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.mapper import SaliencyMapper
-from casmap.studies.setting import thinned
+from casmap.studies.setting import Setting, key_of, thinned
+from casmap.studies.study import Study
 from casmap.training.first import first_classifier
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
@@ -55,3 +56,11 @@ class Trainings:
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
         made_of = json.dumps([json.loads(recipe.to_json()), describe(photos), given])
         return self.folder / f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
+
+
+def begin(
+    name: str, setting: Setting, photos: PhotoSet, held_out: PhotoSet, out: Path, console: Console
+) -> tuple[Study, Trainings]:
+    """The folder of a study that trains, which goes on only with the same options and photos, and what it may train."""
+    keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
+    return Study(out / name, setting.options() | keys), Trainings(out / "trainings", console)
