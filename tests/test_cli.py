@@ -179,16 +179,16 @@ def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_pat
         expected = mapper(tmp_path / line["photo"]).to_dict()
         assert {**line, "area": None} == {"photo": line["photo"], **expected, "area": None}
         assert line["area"] == pytest.approx(expected["area"], abs=1e-3)
-        for kind in ("mask", "overlay"):
-            with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-{kind}.png") as picture:
+        for kind in ("mask.png", "overlay.jpg"):
+            with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-{kind}") as picture:
                 assert picture.size == (line["width"], line["height"]) == (48, 40)
 
 
 def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
     arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "all", "--everything", "--alpha", "0"]
     assert casmap(*arguments, "--batch", "1").code == 0
-    kinds = ("inpainted", "mask", "masked-in", "masked-out", "overlay")
-    assert files(tmp_path / "all") == [*(f"0-{kind}.png" for kind in kinds), "boxes.jsonl"]
+    kinds = ("inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
+    assert files(tmp_path / "all") == [*(f"0-{kind}" for kind in kinds), "boxes.jsonl"]
     assert lines(tmp_path / "all")[0]["box"] == [0, 0, 48, 40]
 
 

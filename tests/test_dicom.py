@@ -112,7 +112,7 @@ def test_extract_writes_masks_as_dicom_and_does_not_take_them_for_photos(scan, t
         skipped, written, _ = extract_photos([str(tmp_path)], None, tmp_path)
         assert (skipped, written) == ([], 1)
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"scan.dcm", "scan-mask.dcm", "scan-mask.png", "scan-overlay.png", "boxes.jsonl"}
+    assert names == {"scan.dcm", "scan-mask.dcm", "scan-mask.png", "scan-overlay.jpg", "boxes.jsonl"}
     assert json.loads((tmp_path / "boxes.jsonl").read_text())["width"] == 128
     deep = pydicom.dcmread(tmp_path / "scan-mask.dcm").pixel_array
     np.testing.assert_array_equal(deep, np.array(PIL.Image.open(tmp_path / "scan-mask.png")))

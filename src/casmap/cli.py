@@ -9,13 +9,18 @@ import typer
 from casmap import __version__
 from casmap.atomic import write_whole
 from casmap.cli_options import (
+    Alpha,
     Boxes,
     Data,
+    Labels,
+    Mapping,
     Mappings,
     Masks,
     Out,
     Parts,
+    Photos,
     RecipeName,
+    Resume,
     Split,
     complaints,
     console,
@@ -73,6 +78,14 @@ def complain(sentence: str) -> None:
     complaints.print(sentence, soft_wrap=True)
 
 
+def name_skipped(skipped: list[str]) -> None:
+    """Say why photos were left out; the exit code tells it too."""
+    for complaint in skipped:
+        complain(f"skipped: {complaint}")
+    if skipped:
+        raise typer.Exit(1)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         console.print(f"casmap {__version__}")
@@ -97,10 +110,8 @@ def train(
     classifier: Annotated[
         str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
-    boxes: Annotated[
-        Path | None, typer.Option(help="annotations that name the classes of photos in no class folder")
-    ] = None,
+    resume: Resume = False,
+    boxes: Labels = None,
     split: Split = None,
     changes: dict[str, Any] | None = None,
 ) -> None:
@@ -125,10 +136,8 @@ def classifier(
     data: Data,
     out: Out = Path("runs/classifier"),
     recipe: RecipeName = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
-    boxes: Annotated[
-        Path | None, typer.Option(help="annotations that name the classes of photos in no class folder")
-    ] = None,
+    resume: Resume = False,
+    boxes: Labels = None,
     split: Split = None,
     changes: dict[str, Any] | None = None,
 ) -> None:
@@ -141,16 +150,15 @@ def classifier(
 
 @app.command()
 def extract(
-    photos: Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")],
-    mapping: Annotated[
-        Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
-    ] = None,
+    photos: Photos,
+    mapping: Mapping = None,
     out: Out = Path("maps"),
     everything: Annotated[
         bool, typer.Option("--everything", help="masked-in, masked-out and inpainted pictures too")
     ] = False,
-    alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
-    batch: Annotated[int, typer.Option(min=1, help="photos at a time")] = 16,
+    overlay: Annotated[bool, typer.Option(help="pictures to look at, beside the masks")] = True,
+    alpha: Alpha = 1.0,
+    batch: Annotated[int, typer.Option(min=1, help="photos that a core works on at a time")] = 8,
     device: Annotated[str, typer.Option(help="cpu; cuda or mps where the mapping's runtime has it")] = "cpu",
     window: Annotated[
         tuple[float, float] | None, typer.Option(metavar="CENTRE WIDTH", help="for DICOM, instead of the file's own")
@@ -158,33 +166,30 @@ def extract(
 ) -> None:
     """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
     from casmap.extraction import extract_photos
+    from casmap.saliency_map import VIEWS
 
-    skipped, written, empty = extract_photos(photos, mapping, out, everything, alpha, batch, device, console, window)
+    kinds = VIEWS if everything else VIEWS[: 1 + overlay]
+    skipped, written, empty = extract_photos(photos, mapping, out, kinds, alpha, batch, device, console, window)
     console.print(f"{written} {'map' if written == 1 else 'maps'} in {out}", soft_wrap=True)
     if empty:
         complain(f"Empty masks, whose boxes mean nothing: {empty}. The mapping may need more training.")
-    for complaint in skipped:
-        complain(f"skipped: {complaint}")
-    if skipped:
-        raise typer.Exit(1)
+    name_skipped(skipped)
 
 
 @app.command()
 def annotate(
-    photos: Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")],
+    photos: Photos,
     form: Annotated[
         Format, typer.Option("--format", help="coco, yolo (boxes), yolo-seg (outlines), voc, label-studio or cvat")
     ],
-    mapping: Annotated[
-        Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
-    ] = None,
+    mapping: Mapping = None,
     out: Out = Path("annotations"),
     classes: Annotated[
         Classes, typer.Option(help="of the folder a photo is in, as the mapping's classifier sees it, or none")
     ] = "folder",
     objects: Annotated[Which, typer.Option(help="the largest object of a photo, or all")] = "largest",
     min_area: Annotated[float, typer.Option(min=0, max=1, help="the smallest object, as a share of the photo")] = 0.01,
-    alpha: Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")] = 1.0,
+    alpha: Alpha = 1.0,
     rle: Annotated[bool, typer.Option("--rle", help="coco: pixels exactly, instead of polygons")] = False,
     prefix: Annotated[
         str, typer.Option(help="label-studio: what stands before a photo's name in its address")
@@ -198,10 +203,7 @@ def annotate(
     )
     count = sum(len(photo.objects) for photo in labelled)
     console.print(f"{count} objects in {len(labelled)} photos: {path}", soft_wrap=True)
-    for complaint in skipped:
-        complain(f"skipped: {complaint}")
-    if skipped:
-        raise typer.Exit(1)
+    name_skipped(skipped)
 
 
 @app.command()

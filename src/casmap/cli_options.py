@@ -26,6 +26,15 @@ Data = Annotated[
 Mappings = Annotated[
     list[Path] | None, typer.Option(help="a mapping; several may be given (default: the one that comes with casmap)")
 ]
+Mapping = Annotated[
+    Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
+]
+Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")]
+Alpha = Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out")]
+Labels = Annotated[
+    Path | None, typer.Option("--boxes", help="annotations that name the classes of photos in no class folder")
+]
 Boxes = Annotated[
     Path | None,
     typer.Option(

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.atomic import whole_file
+from casmap.levels import Window, stretched, through
 
 SUFFIX = ".dcm"
-Window = tuple[float, float]  # centre and width, in the units of the picture
 MASK = "casmap mask"
 # What is said of the picture's pixels and is not true of the mask's.
 OF_PIXELS = (
@@ -67,34 +67,10 @@ def open_dicom(source: Path | io.BytesIO, most: int, window: Window | None = Non
     levels = apply_rescale(frame, data)
     if window is None and "WindowCenter" in data and "WindowWidth" in data:
         window = _first(data.WindowCenter), _first(data.WindowWidth)
-    if window is not None:
-        levels = through(levels, window)
-    elif "VOILUTSequence" in data:
+    if window is None and "VOILUTSequence" in data:
         levels = apply_voi(levels, data)
-    grey = stretched(levels) if window is None else np.asarray(np.rint(255 * levels), np.uint8)
+    grey = stretched(levels) if window is None else through(levels, window)
     return 255 - grey if kind == "MONOCHROME1" else grey
-
-
-def through(levels: npt.NDArray[Any], window: Window) -> npt.NDArray[np.float64]:
-    """Levels seen through a window, from 0 to 1: DICOM PS3.3, C.11.2.1.2.1.
-
-    y = (x - (c - 0.5)) / (w - 1) + 0.5, cut off below 0 and above 1
-
-    >>> through(np.array([-100, 39.5, 40, 200]), (40, 81)).tolist()
-    [0.0, 0.5, 0.50625, 1.0]
-    """
-    centre, width = window
-    return np.asarray(np.clip((levels - (centre - 0.5)) / max(width - 1, 1e-6) + 0.5, 0, 1), np.float64)
-
-
-def stretched(levels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """From black to white, where nothing says what they are.
-
-    >>> stretched(np.array([-5, 0, 5])).tolist()
-    [0, 128, 255]
-    """
-    low, high = float(levels.min()), float(levels.max())
-    return np.asarray(np.rint((levels - low) * (255 / ((high - low) or 1))), np.uint8)
 
 
 def _first(value: Any) -> float:

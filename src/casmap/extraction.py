@@ -3,8 +3,9 @@
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,22 @@ from rich.console import Console
 from rich.progress import Progress
 
 from casmap.atomic import whole_file
-from casmap.dicom import SUFFIX, Window, is_dicom, write_dicom_mask
-from casmap.errors import UnreadableImage, UserError
-from casmap.images import FOREIGN_SUFFIXES, Image, find_images, open_image
-from casmap.mapper import SaliencyMapper
-from casmap.saliency_map import file_name, view_paths
+from casmap.dicom import SUFFIX, is_dicom, write_dicom_mask
+from casmap.errors import UserError
+from casmap.images import FOREIGN_SUFFIXES, find_images
+from casmap.levels import Window
+from casmap.mapper import SaliencyMapper, fit
+from casmap.pipeline import Finished, Mapped, Pipeline
+from casmap.saliency_map import (
+    SaliencyMap,
+    binary_mask,
+    describe,
+    file_name,
+    grey,
+    largest_box,
+    view_paths,
+    write_views,
+)
 
 BOXES = "boxes.jsonl"
 EMPTY = 0.001  # a mask with less area than this marks nothing
@@ -27,9 +39,9 @@ def extract_photos(
     sources: list[str],
     mapping: Path | None,
     out: Path,
-    everything: bool = False,
+    kinds: Sequence[str] = ("mask", "overlay"),
     alpha: float = 1.0,
-    batch: int = 16,
+    batch: int = 8,
     device: str = "cpu",
     console: Console | None = None,
     window: Window | None = None,
@@ -37,50 +49,69 @@ def extract_photos(
     """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
 
     Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
-    maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too.
+    maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too. Masks have
+    their photos' size; the overlay of a large JPEG is smaller, unless more kinds of views are asked for.
     """
     paths, skipped = to_map(find_images(sources))
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
-    mapper = SaliencyMapper.load(mapping, device)
+    mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
     names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
     again = {os.path.abspath(path) for path in paths} & earlier.keys()
+    save = partial(save_map, names=names, again=frozenset(again), out=out, kinds=kinds, alpha=alpha)
     written = empty = 0
     stopped: BaseException | None = None
     with whole_file(out / BOXES) as aside, open(aside, "w") as lines:
         lines.writelines(json.dumps(line) + "\n" for photo, line in earlier.items() if photo not in again)
-        try:
-            with Progress(console=console or Console(quiet=True), transient=True) as bar:
-                task = bar.add_task("extracting", total=len(paths))
-                for at in range(0, len(paths), batch):
-                    opened: list[tuple[Path, Image]] = []
-                    for path in paths[at : at + batch]:
-                        try:
-                            opened.append((path, open_image(path, window)))
-                        except UnreadableImage as error:
-                            skipped.append(str(error))
-                    maps = mapper([image for _, image in opened])
-                    for (path, _), found in zip(opened, maps, strict=True):
-                        photo = os.path.abspath(path)
-                        found = replace(found, name=names[path])
-                        saved = found.save(out, everything, alpha)
-                        if is_dicom(path):
-                            write_dicom_mask(path, found.mask, dicom_mask(out, found.name))
-                        if photo in again:  # other views of its earlier map would show another mask
-                            for view in set(view_paths(out, found.name).values()) - set(saved):
-                                view.unlink(missing_ok=True)
-                            again.remove(photo)
-                        lines.write(json.dumps({"photo": photo, **found.to_dict(alpha)}) + "\n")
-                        written += 1
-                        empty += found.area < EMPTY
-                    bar.update(task, advance=len(paths[at : at + batch]))
-        except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
-            stopped = error
+
+        def keep(done: Finished[dict[str, Any]]) -> None:
+            nonlocal written, empty
+            for line in done.made:
+                again.discard(line["photo"])
+                lines.write(json.dumps(line) + "\n")
+                written += 1
+                empty += line["area"] < EMPTY
+            skipped.extend(done.skipped)
+
+        with Pipeline(paths, mapper, save, batch, whole=len(kinds) > 2, window=window) as pipeline:
+            try:
+                with Progress(console=console or Console(quiet=True), transient=True) as bar:
+                    task = bar.add_task("extracting", total=len(paths))
+                    for done in pipeline:
+                        keep(done)
+                        if done.error is not None:
+                            raise done.error
+                        bar.update(task, advance=done.photos)
+            except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
+                stopped = error
+                for done in pipeline.rest():
+                    keep(done)
         if stopped is None and not written:
             raise UserError(f"None of the {len(paths) or len(skipped)} photos can be read; the first: {skipped[0]}")
         lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
     if stopped is not None:
         raise stopped
     return skipped, written, empty
+
+
+def save_map(
+    mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, kinds: Sequence[str], alpha: float
+) -> dict[str, Any]:
+    """Write the views of a photo's map; gives its line. again: photos that have views from before."""
+    photo, name = os.path.abspath(mapped.path), names[mapped.path]
+    looked_at = SaliencyMap(mapped.photo, fit(mapped.mask, *mapped.photo.shape[1::-1]), name)
+    smaller = looked_at.mask.shape != (mapped.height, mapped.width)
+    views = {kind: looked_at.view(kind, alpha) for kind in kinds}
+    mask, box = looked_at.mask, looked_at.box(alpha)
+    if smaller:
+        mask = fit(mapped.mask, mapped.width, mapped.height)
+        views["mask"], box = grey(mask), largest_box(binary_mask(mask, alpha))
+    saved = write_views(views, out, name)
+    if is_dicom(mapped.path):
+        write_dicom_mask(mapped.path, mask, dicom_mask(out, name))
+    if photo in again:  # other views of its earlier map would show another mask
+        for view in set(view_paths(out, name).values()) - set(saved):
+            view.unlink(missing_ok=True)
+    return {"photo": photo, **describe(mask, name, box)}
 
 
 def dicom_mask(folder: Path, name: str) -> Path:

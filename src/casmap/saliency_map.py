@@ -10,16 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.atomic import write_whole
-from casmap.images import Image, encode_png
+from casmap.images import Image, encode_jpeg, encode_png
 
 Mask = npt.NDArray[np.float32]
 Binary = npt.NDArray[np.bool_]
+Box = tuple[int, int, int, int]  # x0, y0, x1, y1, as edges: x1 - x0 is the width
 
 MASKED = np.uint8(128)  # shown where pixels are taken away: the network sees the mean colour there
 HEAT = 0.6  # how much of the photo the heat hides where the mask is 1
+_OPAQUE = HEAT * np.linspace(0, 1, 256)[:, None]
+_COLOURS = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_INFERNO).reshape(256, 3)[:, ::-1]
+# For each of 256 levels of the mask: how much of the photo is left, of 255, and what the heat adds to it.
+STAYS = np.rint(255 * (1 - _OPAQUE)).astype(np.uint8).repeat(3, axis=1)[None]
+GLOWS = np.rint(_OPAQUE * _COLOURS).astype(np.uint8)[None]
 INPAINT_RADIUS = 3
 INPAINT_SIDE = 1024
 VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # as they end the names of files
+LOOKED_AT = ("overlay",)  # written as JPEG: a fifth of the time and of the size of a PNG
 STRIP_HEIGHT = 256
 STRIP_GAP = 4
 
@@ -44,14 +51,37 @@ def largest_component(binary: Binary) -> Binary:
     >>> largest_component(np.array([[True, False, True], [False, False, True]])).tolist()
     [[False, False, True], [False, False, True]]
     """
+    labels, _, largest = _components(binary)
+    return np.asarray(labels == largest)
+
+
+def largest_box(binary: Binary) -> Box | None:
+    """The tightest box around the largest component of (H, W), as `tight_box` gives it.
+
+    >>> largest_box(np.array([[True, False, True], [False, False, True]]))
+    (2, 0, 3, 2)
+    """
+    _, stats, largest = _components(binary)
+    if largest < 0:
+        return None
+    left, top, width, height = (int(number) for number in stats[largest, :4])
+    return left, top, left + width, top + height
+
+
+def _components(binary: Binary) -> tuple[npt.NDArray[Any], npt.NDArray[Any], int]:
+    """Number the 8-connected components (H, W), with statistics (n, 5), and say which is the largest; -1: none is."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
-    areas = stats[:, cv2.CC_STAT_AREA]
-    areas[0] = 0  # the background is no component
-    first = areas[labels].argmax()  # OpenCV does not number components in reading order
-    return np.asarray(binary & (labels == labels.flat[first]))
+    areas = stats[1:, cv2.CC_STAT_AREA]  # the background, which is no component, comes first
+    if len(areas) == 0:
+        return labels, stats, -1
+    largest = 1 + np.flatnonzero(areas == areas.max())
+    if len(largest) == 1:
+        return labels, stats, int(largest[0])
+    inside = np.isin(labels, largest)  # OpenCV does not number components in reading order
+    return labels, stats, int(labels.flat[inside.argmax()])
 
 
-def tight_box(binary: Binary) -> tuple[int, int, int, int] | None:
+def tight_box(binary: Binary) -> Box | None:
     """Give the tightest box x0, y0, x1, y1 around (H, W) as edges: x1 - x0 is its width; None around nothing.
 
     >>> tight_box(np.array([[False, True, True], [False, False, False]]))
@@ -80,6 +110,7 @@ class SaliencyMap:
     photo: Image = field(repr=False)
     mask: Mask = field(repr=False)
     name: str = "photo"
+    _boxes: dict[float, Box | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.photo.dtype != np.uint8 or self.photo.ndim != 3 or self.photo.shape[2] != 3 or self.photo.size == 0:
@@ -116,13 +147,15 @@ class SaliencyMap:
         """
         return largest_component(self.binary(alpha))
 
-    def box(self, alpha: float = 1.0) -> tuple[int, int, int, int] | None:
+    def box(self, alpha: float = 1.0) -> Box | None:
         """Give the tightest box x0, y0, x1, y1 around the dominant object, as edges in the photo's pixels.
 
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).box()
         (2, 0, 4, 1)
         """
-        return tight_box(self.connected(alpha))
+        if alpha not in self._boxes:  # views and lines ask for the same one again
+            self._boxes[alpha] = largest_box(self.binary(alpha))
+        return self._boxes[alpha]
 
     def masked_in(self, alpha: float = 1.0) -> Image:
         """Show only the evidence, b * x: (H, W, 3).
@@ -165,9 +198,9 @@ class SaliencyMap:
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).overlay().shape
         (4, 4, 3)
         """
-        heat = cv2.applyColorMap(self._grey(), cv2.COLORMAP_INFERNO)[..., ::-1]
         # The heat is as opaque as the mask is high: the rest of the photo stays as it is.
-        shown = cv2.blendLinear(self.photo, heat, 1 - HEAT * self.mask, HEAT * self.mask)
+        levels = cv2.cvtColor(grey(self.mask), cv2.COLOR_GRAY2RGB)
+        shown = cv2.add(cv2.multiply(self.photo, cv2.LUT(levels, STAYS), scale=1 / 255), cv2.LUT(levels, GLOWS))
         box = self.box(alpha)
         if box is not None:
             x0, y0, x1, y1 = box
@@ -188,22 +221,29 @@ class SaliencyMap:
         return np.hstack([small.photo, *(part for view in views for part in (gap, view))])
 
     def save(self, folder: str | Path, everything: bool = False, alpha: float = 1.0) -> list[Path]:
-        """Write `<name>-mask.png` (grey) and `<name>-overlay.png`, or every view, to a folder; give the paths.
+        """Write `<name>-mask.png` (grey) and `<name>-overlay.jpg`, or every view, to a folder; give the paths.
 
         >>> import tempfile
         >>> found = SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4), name="cat")
         >>> [path.name for path in found.save(tempfile.mkdtemp())]
-        ['cat-mask.png', 'cat-overlay.png']
+        ['cat-mask.png', 'cat-overlay.jpg']
         """
-        views = {"mask": self._grey(), "overlay": self.overlay(alpha)}
-        if everything:
-            views["masked-in"] = self.masked_in(alpha)
-            views["masked-out"] = self.masked_out(alpha)
-            views["inpainted"] = self.inpainted(alpha)
-        paths = view_paths(folder, self.name)
-        for kind, view in views.items():
-            write_whole(paths[kind], encode_png(view))
-        return [paths[kind] for kind in views]
+        kinds = VIEWS if everything else VIEWS[:2]
+        return write_views({kind: self.view(kind, alpha) for kind in kinds}, folder, self.name)
+
+    def view(self, kind: str, alpha: float = 1.0) -> Image:
+        """One of the views by its kind: mask (grey), overlay, masked-in, masked-out or inpainted.
+
+        >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).view("mask")[0].tolist()
+        [255, 0, 0, 0]
+        """
+        if kind == "mask":
+            return grey(self.mask)
+        draw = {
+            "overlay": self.overlay, "masked-in": self.masked_in, "masked-out": self.masked_out,
+            "inpainted": self.inpainted,
+        }  # fmt: skip
+        return draw[kind](alpha)
 
     def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:
         """Say what was found, ready for JSON.
@@ -211,23 +251,43 @@ class SaliencyMap:
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).to_dict()
         {'name': 'photo', 'width': 4, 'height': 4, 'box': [0, 0, 4, 4], 'area': 0.25}
         """
-        height, width = self.mask.shape
-        box = self.box(alpha)
-        return {
-            "name": self.name,
-            "width": width,
-            "height": height,
-            "box": None if box is None else list(box),
-            "area": round(self.area, 4),
-        }
+        return describe(self.mask, self.name, self.box(alpha))
 
     def _repr_png_(self) -> bytes:
         """How a notebook shows it."""
         return encode_png(self.strip())
 
-    def _grey(self) -> Image:
-        """The mask in 8 bits: (H, W)."""
-        return np.rint(self.mask * 255).astype(np.uint8)
+
+def grey(mask: Mask) -> Image:
+    """A mask (H, W) in 8 bits.
+
+    >>> grey(np.array([[0.0, 0.5, 1.0]], np.float32)).tolist()
+    [[0, 128, 255]]
+    """
+    return np.asarray(cv2.convertScaleAbs(mask, alpha=255), np.uint8)
+
+
+def describe(mask: Mask, name: str, box: Box | None) -> dict[str, Any]:
+    """What a mask (H, W) found, ready for JSON.
+
+    >>> describe(np.full((2, 4), 0.5, np.float32), "cat", (0, 0, 4, 2))
+    {'name': 'cat', 'width': 4, 'height': 2, 'box': [0, 0, 4, 2], 'area': 0.5}
+    """
+    return {
+        "name": name,
+        "width": mask.shape[1],
+        "height": mask.shape[0],
+        "box": None if box is None else list(box),
+        "area": round(float(mask.mean(dtype=np.float64)), 4),
+    }
+
+
+def write_views(views: dict[str, Image], folder: str | Path, name: str) -> list[Path]:
+    """Write views by their kind, each whole or not at all; gives the paths."""
+    paths = view_paths(folder, name)
+    for kind, view in views.items():
+        write_whole(paths[kind], encode_jpeg(view) if kind in LOOKED_AT else encode_png(view))
+    return [paths[kind] for kind in views]
 
 
 def view_paths(folder: str | Path, name: str) -> dict[str, Path]:
@@ -236,7 +296,8 @@ def view_paths(folder: str | Path, name: str) -> dict[str, Path]:
     >>> view_paths("maps", "cat")["masked-in"].as_posix()
     'maps/cat-masked-in.png'
     """
-    return {kind: Path(folder) / f"{file_name(name)}-{kind}.png" for kind in VIEWS}
+    begin = Path(folder) / file_name(name)
+    return {kind: begin.with_name(f"{begin.name}-{kind}.{'jpg' if kind in LOOKED_AT else 'png'}") for kind in VIEWS}
 
 
 def file_name(name: str) -> str:

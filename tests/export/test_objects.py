@@ -8,11 +8,6 @@ from hypothesis import strategies as st
 from pycocotools import mask as run_lengths
 
 from casmap.export.objects import objects_of, outline
-from casmap.saliency_map import SaliencyMap
-
-
-def found(mask) -> SaliencyMap:
-    return SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask.astype(np.float32))
 
 
 @st.composite
@@ -29,7 +24,7 @@ def blobs(draw):
 
 @given(blobs())
 def test_parts_are_the_components_largest_first_and_run_lengths_hold_them_exactly(mask) -> None:
-    parts = objects_of(found(mask), "cat", "all", smallest=0)
+    parts = objects_of(mask.astype(np.float32), "cat", "all", smallest=0)
     if mask.all():  # a constant mask is one part
         assert len(parts) == 1
     decoded = [run_lengths.decode(part.rle).astype(bool) for part in parts]
@@ -39,13 +34,13 @@ def test_parts_are_the_components_largest_first_and_run_lengths_hold_them_exactl
     for part, pixels in zip(parts, decoded, strict=True):
         rows, columns = np.nonzero(pixels)
         assert part.box == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
-    assert objects_of(found(mask), "cat", "largest", smallest=0) == parts[:1]
+    assert objects_of(mask.astype(np.float32), "cat", "largest", smallest=0) == parts[:1]
 
 
 @given(blobs())
 def test_the_outline_encloses_the_part_within_a_pixel(mask) -> None:
     height, width = mask.shape
-    for part in objects_of(found(mask), "cat", "all", smallest=0):
+    for part in objects_of(mask.astype(np.float32), "cat", "all", smallest=0):
         pixels = run_lengths.decode(part.rle)
         flat = [number for point in part.polygon for number in point]
         drawn = run_lengths.decode(run_lengths.merge(run_lengths.frPyObjects([flat], height, width)))
@@ -78,15 +73,15 @@ def test_what_is_too_small_is_no_object_and_the_score_is_the_mean_of_the_mask() 
     mask[:30, :30] = 0.5
     mask[:10, :10] = 1.0
     mask[60:65, 60:65] = 1.0  # a four-hundredth of the photo
-    (part,) = objects_of(found(mask), "cat", "all")
+    (part,) = objects_of(mask.astype(np.float32), "cat", "all")
     assert part.score == pytest.approx((100 * 1.0 + 800 * 0.5) / 900)
-    assert len(objects_of(found(mask), "cat", "all", smallest=0.002)) == 2
-    assert objects_of(found(mask), "cat", "all", smallest=0.5) == []
+    assert len(objects_of(mask.astype(np.float32), "cat", "all", smallest=0.002)) == 2
+    assert objects_of(mask.astype(np.float32), "cat", "all", smallest=0.5) == []
 
 
 def test_alpha_moves_the_border() -> None:
     mask = np.zeros((100, 100))
     mask[:50], mask[:10] = 0.4, 1.0
-    (wide,), (narrow,) = (objects_of(found(mask), "cat", alpha=alpha) for alpha in (1.0, 2.0))
+    (wide,), (narrow,) = (objects_of(mask.astype(np.float32), "cat", alpha=alpha) for alpha in (1.0, 2.0))
     assert wide.box == (0, 0, 100, 50)
     assert narrow.box == (0, 0, 100, 10)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from casmap.saliency_map import binary_mask, largest_component, tight_box
+from casmap.saliency_map import binary_mask, largest_box
 
 Box = tuple[float, float, float, float]
 
@@ -34,7 +34,7 @@ def predicted_box(mask: npt.NDArray[np.floating], alpha: float = 1.0) -> Box | N
     >>> predicted_box(np.array([[0.0, 0.9, 0.8], [0.0, 0.7, 0.1]]))
     (1, 0, 3, 2)
     """
-    return tight_box(largest_component(binary_mask(mask, alpha)))
+    return largest_box(binary_mask(mask, alpha))
 
 
 def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: float = 0.5) -> bool:

@@ -1,16 +1,13 @@
 """Annotate: photos in, boxes and outlines out, in the format of the tool that people already use."""
 
 import os
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from casmap.data.resizing import resize
-from casmap.errors import UnreadableImage, UserError
+from casmap.errors import UserError
 from casmap.export.coco import write_coco
 from casmap.export.cvat import write_cvat
 from casmap.export.formats import Classes, Format, Which
@@ -20,12 +17,12 @@ from casmap.export.objects import SMALLEST, objects_of
 from casmap.export.voc import write_voc
 from casmap.export.yolo import write_yolo
 from casmap.extraction import to_map
-from casmap.images import find_images, open_image
+from casmap.images import find_images
 from casmap.mapper import SaliencyMapper, fit
-from casmap.saliency_map import SaliencyMap
+from casmap.pipeline import Mapped, Pipeline
 
 UNNAMED = "object"  # the class of all where none is asked for
-BATCH = 16
+BATCH = 8
 
 
 def annotate_photos(
@@ -48,21 +45,31 @@ def annotate_photos(
     if out.is_dir() and any(out.iterdir()):
         raise UserError(f"{out} already holds something: choose another --out.")
     paths, skipped = to_map(find_images(sources))
-    mapper = SaliencyMapper.load(mapping)
+    mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
     if classes == "predicted" and not mapper.network.predicts:
         raise UserError("This mapping tells no classes: take those of the folders, or none.")
     above = Path(os.path.commonpath([os.path.abspath(path.parent) for path in paths]))
     if classes == "folder" and len({path.parent.resolve() for path in paths}) == 1:
         above = above.parent  # the folder of a single class
-    find = partial(objects_of, which=which, smallest=smallest, alpha=alpha)
-    photos = []
-    with Progress(console=console or Console(quiet=True), transient=True) as bar:
+
+    def label(mapped: Mapped) -> Labelled:
+        whole = Path(os.path.abspath(mapped.path))
+        name = {"folder": whole.parent.name, "predicted": mapped.seen, "none": UNNAMED}[classes]
+        objects = objects_of(fit(mapped.mask, mapped.width, mapped.height), name, which, smallest, alpha)
+        return Labelled(mapped.path, whole.relative_to(above).as_posix(), mapped.width, mapped.height, tuple(objects))
+
+    photos: list[Labelled] = []
+    with (
+        Progress(console=console or Console(quiet=True), transient=True) as bar,
+        Pipeline(paths, mapper, label, BATCH, whole=False) as pipeline,
+    ):
         task = bar.add_task("annotating", total=len(paths))
-        for path, found, seen in maps_of(paths, mapper, skipped, lambda: bar.advance(task)):
-            label = {"folder": Path(os.path.abspath(path)).parent.name, "predicted": seen, "none": UNNAMED}[classes]
-            height, width = found.mask.shape
-            name = Path(os.path.abspath(path)).relative_to(above).as_posix()
-            photos.append(Labelled(path, name, width, height, tuple(find(found, label))))
+        for done in pipeline:
+            if done.error is not None:
+                raise done.error
+            photos += done.made
+            skipped += done.skipped
+            bar.update(task, advance=done.photos)
     if not photos:
         raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
     labels = labels_of(photos)
@@ -75,23 +82,3 @@ def annotate_photos(
         "cvat": lambda: write_cvat(photos, labels, out),
     }
     return write[form](), photos, skipped
-
-
-def maps_of(
-    paths: list[Path], mapper: SaliencyMapper, skipped: list[str], progress: Callable[[], None]
-) -> Iterator[tuple[Path, SaliencyMap, str]]:
-    """The map of each photo and the class that the mapping sees; one that cannot be read is told of in `skipped`."""
-    for at in range(0, len(paths), BATCH):
-        opened = []
-        for path in paths[at : at + BATCH]:
-            try:
-                opened.append((path, open_image(path)))
-            except UnreadableImage as error:
-                skipped.append(str(error))
-                progress()
-        if not opened:
-            continue
-        masks, logits = mapper.masks(np.stack([resize(image, mapper.size, "squash") for _, image in opened]))
-        for (path, image), mask, row in zip(opened, masks, logits, strict=True):
-            yield path, SaliencyMap(image, fit(mask, image)), mapper.classes[int(row.argmax())]
-            progress()

@@ -1,10 +1,13 @@
 """A photo with its objects: what every format of annotations is written from."""
 
+import os
 import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from casmap.atomic import whole_file
 from casmap.export.objects import Object
 
 
@@ -32,3 +35,13 @@ def xml(root: ElementTree.Element) -> str:
     ElementTree.indent(root)
     text: str = ElementTree.tostring(root, encoding="unicode")
     return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text) + "\n"
+
+
+def place(file: Path, to: Path) -> None:
+    """Put a photo where a tool looks for it: a second name for the same bytes, or a copy."""
+    with whole_file(to) as aside:
+        aside.unlink()
+        try:
+            os.link(file.resolve(), aside)
+        except OSError:  # another disk, or one that knows no links
+            shutil.copyfile(file, aside)

@@ -8,7 +8,7 @@ import numpy as np
 from pycocotools import mask as run_lengths
 
 from casmap.export.formats import Which
-from casmap.saliency_map import Binary, SaliencyMap, binary_mask, tight_box
+from casmap.saliency_map import Binary, Mask, binary_mask, tight_box
 
 Polygon = list[tuple[float, float]]
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
@@ -32,23 +32,22 @@ class Object:
 
 
 def objects_of(
-    found: SaliencyMap, label: str, which: Which = "largest", smallest: float = SMALLEST, alpha: float = 1.0
+    mask: Mask, label: str, which: Which = "largest", smallest: float = SMALLEST, alpha: float = 1.0
 ) -> list[Object]:
-    """The largest object of a map, or all, largest first; parts below `smallest`, a share of the photo, are none.
+    """The largest object of a mask (H, W), or all, largest first; parts below `smallest`, a share of it, are none.
 
     >>> mask = np.zeros((20, 30), np.float32)
     >>> mask[2:10, 4:12], mask[12:16, 20:28] = 1.0, 0.5
-    >>> photo = np.zeros((20, 30, 3), np.uint8)
-    >>> [(one.box, one.area, one.score) for one in objects_of(SaliencyMap(photo, mask), "cat", "all")]
+    >>> [(one.box, one.area, one.score) for one in objects_of(mask, "cat", "all")]
     [((4, 2, 12, 10), 64, 1.0), ((20, 12, 28, 16), 32, 0.5)]
     """
-    binary = binary_mask(found.mask, alpha)
+    binary = binary_mask(mask, alpha)
     count, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
     areas = stats[:, cv2.CC_STAT_AREA]
     order = 1 + np.argsort(-areas[1:], kind="stable")  # the first is the background
     large = [int(part) for part in order if areas[part] >= smallest * binary.size]
     parts = [labels == part for part in (large[:1] if which == "largest" else large)] if count > 1 else []
-    return [_object(part, label, float(found.mask[part].mean(dtype=np.float64))) for part in parts]
+    return [_object(part, label, float(mask[part].mean(dtype=np.float64))) for part in parts]
 
 
 def _object(part: Binary, label: str, score: float) -> Object:

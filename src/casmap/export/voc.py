@@ -4,8 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from casmap.atomic import write_whole
-from casmap.export.labelled import Labelled, xml
-from casmap.export.yolo import place
+from casmap.export.labelled import Labelled, place, xml
 from casmap.extraction import unique_names
 
 SET = "all"

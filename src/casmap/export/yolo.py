@@ -1,13 +1,11 @@
 """YOLO, as Ultralytics reads it: a text file for each photo, with boxes or outlines as shares of it, and data.yaml."""
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from casmap.atomic import whole_file, write_whole
-from casmap.export.labelled import Labelled
+from casmap.atomic import write_whole
+from casmap.export.labelled import Labelled, place
 from casmap.export.objects import Object
 from casmap.extraction import unique_names
 
@@ -42,13 +40,3 @@ def _points(one: Object, photo: Labelled) -> Iterator[float]:
     for x, y in one.polygon:
         yield x / photo.width
         yield y / photo.height
-
-
-def place(file: Path, to: Path) -> None:
-    """Put a photo where a tool looks for it: a second name for the same bytes, or a copy."""
-    with whole_file(to) as aside:
-        aside.unlink()
-        try:
-            os.link(file.resolve(), aside)
-        except OSError:  # another disk, or one that knows no links
-            shutil.copyfile(file, aside)

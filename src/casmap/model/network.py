@@ -17,6 +17,8 @@ class SaliencyNetwork(nn.Module):
     forward: normalised images (N, 3, H, W) -> masks (N, 1, H, W) in 0..1, logits (N, classes).
     """
 
+    concurrent = False  # torch's threads are shared by all that call it
+
     def __init__(self, encoder: Classifier, decoder: Decoder, classes: list[str], predicts: bool) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder

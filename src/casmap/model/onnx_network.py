@@ -20,8 +20,8 @@ Floats = npt.NDArray[np.float32]
 class OnnxNetwork:
     """Normalised pictures in, masks and logits out, as `SaliencyNetwork.run` does."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, about: dict[str, Any]) -> None:
-        self.session, self.about = session, about
+    def __init__(self, session: onnxruntime.InferenceSession, about: dict[str, Any], concurrent: bool) -> None:
+        self.session, self.about, self.concurrent = session, about, concurrent
         self.classes: list[str] = about["classes"]
         self.predicts: bool = about["predicts"]
         self.mean, self.std = tuple(about["mean"]), tuple(about["std"])
@@ -32,8 +32,8 @@ class OnnxNetwork:
         return masks[:, 0], logits
 
 
-def load_onnx(path: str | Path, device: str = "cpu") -> OnnxNetwork:
-    """Read a mapping that `casmap export` wrote."""
+def load_onnx(path: str | Path, device: str = "cpu", threads: int | None = None) -> OnnxNetwork:
+    """Read a mapping that `casmap export` wrote. threads: for one call on a CPU; all cores where nothing is said."""
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}.")
     provider = PROVIDERS.get(device)
@@ -41,6 +41,7 @@ def load_onnx(path: str | Path, device: str = "cpu") -> OnnxNetwork:
         raise UserError(f"ONNX Runtime has no device {device!r} here.")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # its warnings are about itself
+    options.intra_op_num_threads = threads or 0
     try:
         session = onnxruntime.InferenceSession(str(path), options, providers=[provider])
     except Exception as error:  # whatever a broken file makes the runtime raise
@@ -50,7 +51,7 @@ def load_onnx(path: str | Path, device: str = "cpu") -> OnnxNetwork:
         _check(about, session)
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is an ONNX file, but not a mapping that casmap wrote.") from error
-    return OnnxNetwork(session, about)
+    return OnnxNetwork(session, about, concurrent=threads == 1 and device == "cpu")
 
 
 def _check(about: Any, session: onnxruntime.InferenceSession) -> None:

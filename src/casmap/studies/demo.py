@@ -14,6 +14,7 @@ from casmap.evaluation.report import COLUMNS, FORMULAS, Results, compare, print_
 from casmap.extraction import extract_photos
 from casmap.images import encode_png
 from casmap.mapper import SaliencyMapper
+from casmap.saliency_map import VIEWS
 from casmap.studies.figure2 import SHOWN, WITH_OVERLAY, block, side_by_side
 from casmap.studies.page import Section, curve, data_address, write_page
 from casmap.studies.pair import train_pair
@@ -29,7 +30,7 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
     real = out / "maps" / "photos"
     console.rule("Real photos, with the mapping that comes with casmap")
     if not (real / "boxes.jsonl").exists():
-        extract_photos([str(path) for path in free_photos()], None, real, everything=True)
+        extract_photos([str(path) for path in free_photos()], None, real, kinds=VIEWS)
     console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
@@ -47,7 +48,7 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
             [str(files / "photos")],
             out / name.lower() / "mapping.safetensors",
             out / "maps" / name.lower(),
-            everything=True,
+            kinds=VIEWS,
         )
 
     results = compare(held_out, mappers, area=recipe.area, console=console)

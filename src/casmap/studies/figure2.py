@@ -92,14 +92,7 @@ def block(maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = S
 
 def view(found: SaliencyMap, name: str) -> Image:
     """One of a map's pictures by name."""
-    views = {
-        "photo": lambda: found.photo,
-        "overlay": found.overlay,
-        "masked-in": found.masked_in,
-        "masked-out": found.masked_out,
-        "inpainted": found.inpainted,
-    }
-    return views[name]()
+    return found.photo if name == "photo" else found.view(name)
 
 
 def square(image: npt.NDArray[np.uint8], side: int) -> npt.NDArray[np.uint8]:

@@ -118,7 +118,7 @@ def create_app(
         image = open_image(content)
         mapper = mappers[name]
         masks, logits = mapper.masks(resize(image, mapper.size, "squash")[None])
-        found = SaliencyMap(image, fit(masks[0], image))
+        found = SaliencyMap(image, fit(masks[0], *image.shape[1::-1]))
         label = mapper.classes[int(logits[0].argmax())] if mapper.network.predicts else None
         grey, box = np.rint(255 * np.clip(masks[0], 0, 1)).astype(np.uint8), found.box()
         return found, Map(
@@ -154,13 +154,7 @@ def create_app(
 
         def draw() -> bytes:
             found, _ = find(photo, mapping)
-            if view == "mask":
-                return encode_png(np.rint(255 * found.mask).astype(np.uint8))
-            drawn = {
-                "overlay": found.overlay, "masked-in": found.masked_in, "masked-out": found.masked_out,
-                "inpainted": found.inpainted,
-            }  # fmt: skip
-            return encode_png(drawn[view](alpha))
+            return encode_png(found.view(view, alpha))
 
         return Response(await room.work(draw), media_type="image/png")
 
