@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format clean
+.PHONY: demo test bench lint format clean
 
 demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
 	$(BIN)/casmap demo --out demo
@@ -13,6 +13,9 @@ demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data
 test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
 	$(MAKE) --no-print-directory lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+bench: $(VENV)/.bench ## how fast, as ratios, into docs/benchmarks.md; nothing else should run meanwhile
+	$(BIN)/python benchmarks/all.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -48,3 +51,9 @@ $(VENV)/.browser: $(VENV)/.made
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable '.[test]'
 	@touch $@ $(VENV)/.demo
+
+# Alone: pytorch-grad-cam asks for the OpenCV with windows, which would overwrite the one without.
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP_INSTALL) scikit-learn
+	$(PIP_INSTALL) --no-deps grad-cam ttach
+	@touch $@

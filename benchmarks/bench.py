@@ -1,0 +1,64 @@
+"""What all benchmarks share: ways that take turns in one process, and the ratio of their times with an interval."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from casmap.evaluation.intervals import bootstrap_statistic
+
+ROUNDS = 9
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times as long one way takes as another: the median over rounds, its 95 % interval, and the bar."""
+
+    what: str
+    value: float
+    low: float
+    high: float
+    bar: str  # "<= 1.1", ">= 2", or "" where there is none
+    times: str  # both, in words
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is met; None where there is none."""
+        if not self.bar:
+            return None
+        sign, number = self.bar.split()
+        return self.value <= float(number) if sign == "<=" else self.value >= float(number)
+
+
+def in_turns(ways: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Seconds of each way in each round; a round before, that warms up, is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            if turn:
+                seconds[name].append(time.perf_counter() - began)
+    return seconds
+
+
+def ratio(what: str, long: list[float], short: list[float], bar: str = "", photos: int = 1) -> Ratio:
+    """The ratio of the two, round by round. photos: that one turn is about; times are told for one of them."""
+    each = np.array(long) / np.array(short)
+    low, high = bootstrap_statistic(each, lambda some: float(np.median(some)))
+    times = " / ".join(f"{1000 * float(np.median(seconds)) / photos:.3g} ms" for seconds in (long, short))
+    return Ratio(what, float(np.median(each)), low, high, bar, times)
+
+
+def tell(ratios: list[Ratio]) -> None:
+    """Print all, and write them to the file that was named after --json."""
+    for one in ratios:
+        verdict = {None: "", True: f"  (bar {one.bar}: met)", False: f"  (bar {one.bar}: MISSED)"}[one.met]
+        print(f"{one.what}: {one.value:.2f} [{one.low:.2f}, {one.high:.2f}], {one.times}{verdict}", flush=True)
+    if "--json" in sys.argv:
+        path = Path(sys.argv[sys.argv.index("--json") + 1])
+        path.write_text(json.dumps([asdict(one) for one in ratios], indent=2) + "\n")

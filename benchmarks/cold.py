@@ -1,0 +1,66 @@
+"""How long until something happens: --help, and the first map of a new process against ONNX Runtime's own start.
+
+python benchmarks/cold.py
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from bench import Ratio, in_turns, ratio, tell
+
+from casmap.images import encode_png
+from casmap.mapper import SHIPPED
+
+ROUNDS = 9
+RUNTIME = """
+import numpy, onnxruntime, sys
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+session.run(None, {"images": numpy.zeros((1, 3, 224, 224), numpy.float32)})
+"""
+MAP = """
+import sys
+from casmap import SaliencyMapper
+SaliencyMapper.load(sys.argv[1])(sys.argv[2]).box()
+"""
+
+
+def main() -> None:
+    """Every turn is a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        photo = Path(folder) / "photo.png"
+        photo.write_bytes(encode_png(np.random.default_rng(0).integers(0, 256, (375, 500, 3), dtype=np.uint8)))
+        seconds = in_turns(
+            {
+                "python": lambda: run("-c", "pass"),
+                "help": lambda: run("-m", "casmap", "--help"),
+                "runtime": lambda: run("-c", RUNTIME, str(SHIPPED)),
+                "map": lambda: run("-c", MAP, str(SHIPPED), str(photo)),
+            },
+            ROUNDS,
+        )
+    help_seconds = float(np.median(seconds["help"]))
+    tell(
+        [
+            Ratio(
+                "seconds of casmap --help",
+                help_seconds,
+                min(seconds["help"]),
+                max(seconds["help"]),
+                "<= 0.4",
+                "all of it",
+            ),
+            ratio("first map of a process / ONNX Runtime's own start", seconds["map"], seconds["runtime"], "<= 1.5"),
+        ]
+    )
+
+
+def run(*arguments: str) -> None:
+    """A process of this Python."""
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    main()

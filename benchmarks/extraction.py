@@ -1,0 +1,105 @@
+"""A folder of photos end to end, against decoding alone plus ONNX Runtime's forward passes alone; and how it grows.
+
+python benchmarks/extraction.py [PHOTOS]
+
+Without PHOTOS: 500 scenes of 512 x 384 pixels as JPEG files.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+from bench import Ratio, in_turns, ratio, tell
+
+from casmap.data.resizing import resize
+from casmap.data.scenes import Scenes
+from casmap.extraction import extract_photos
+from casmap.images import encode_jpeg, find_images, open_image
+from casmap.mapper import SaliencyMapper
+from casmap.memory import reuse_memory
+
+PHOTOS, BATCH, ROUNDS = 500, 8, 5
+GROWTH = (100, 1_000, 10_000)
+
+
+def main() -> None:
+    """Files are written to a temporary folder on the same disk."""
+    reuse_memory()
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        named = [argument for argument in sys.argv[1:2] if not argument.startswith("-")]
+        photos = Path(named[0]) if named else make_photos(Path(folder) / "photos")
+        out = Path(folder) / "maps"
+        tell([*end_to_end(photos, out), *growth(photos, Path(folder) / "many", out)])
+
+
+def make_photos(folder: Path) -> Path:
+    """Scenes as JPEG files, as large as photos on the web."""
+    folder.mkdir()
+    scenes = Scenes(photos=PHOTOS, size=128)
+    for number in range(PHOTOS):
+        large = cv2.resize(scenes.image(number), (512, 384), interpolation=cv2.INTER_CUBIC)
+        (folder / f"{number}.jpg").write_bytes(encode_jpeg(large))
+    return folder
+
+
+def end_to_end(photos: Path, out: Path) -> list[Ratio]:
+    """`casmap extract` with and without overlays, against what it cannot do without, one after the other."""
+    paths = find_images([photos])
+    mapper = SaliencyMapper.load()
+    noise = np.random.default_rng(0).normal(size=(BATCH, 3, mapper.size, mapper.size)).astype(np.float32)
+
+    def decode() -> None:
+        for path in paths:
+            resize(open_image(path), mapper.size, "squash")
+
+    def forward() -> None:
+        for at in range(0, len(paths), BATCH):
+            mapper.network.run(noise[: len(paths[at : at + BATCH])])
+
+    seconds = in_turns(
+        {
+            "decode": decode,
+            "forward": forward,
+            "masks": lambda: extracted(photos, out, ("mask",)),
+            "overlays": lambda: extracted(photos, out, ("mask", "overlay")),
+        },
+        ROUNDS,
+    )
+    both = [a + b for a, b in zip(seconds["decode"], seconds["forward"], strict=True)]
+    what = "extraction / (decoding + ONNX Runtime's passes)"
+    return [
+        ratio(f"{what}, masks and boxes", seconds["masks"], both, "<= 1.10", len(paths)),
+        ratio(f"{what}, overlays too", seconds["overlays"], both, "", len(paths)),
+    ]
+
+
+def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
+    """Time for a photo where there are more of them, each a second name of one of the files; in one run each."""
+    paths, times = find_images([photos]), {}
+    for count in GROWTH:
+        many.mkdir()
+        for number in range(count):
+            source = paths[number % len(paths)]
+            os.link(source, many / f"{number}{source.suffix}")
+        seconds = in_turns({"": lambda: extracted(many, out, ("mask",))}, rounds=5 if count < 1_000 else 1)[""]
+        times[count] = [np.median(seconds) / count]
+        shutil.rmtree(many)
+    first, *others = GROWTH
+    return [
+        ratio(f"time for a photo, {count:,} photos / {first:,}", times[count], times[first], "<= 1.10")
+        for count in others
+    ]
+
+
+def extracted(photos: Path, out: Path, kinds: tuple[str, ...]) -> None:
+    """What `casmap extract` does."""
+    shutil.rmtree(out, ignore_errors=True)
+    extract_photos([str(photos)], None, out, kinds)
+
+
+if __name__ == "__main__":
+    main()

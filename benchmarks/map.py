@@ -1,0 +1,97 @@
+"""A saliency map costs one forward pass: CASM beside its bare classifier, and beside pytorch-grad-cam.
+
+python benchmarks/map.py
+"""
+
+import tempfile
+from pathlib import Path
+
+import onnxruntime
+import torch
+from bench import Ratio, in_turns, ratio, tell
+from pytorch_grad_cam import GradCAM
+from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
+from torch import Tensor, nn
+
+from casmap.export.onnx import export_onnx
+from casmap.memory import reuse_memory
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
+from casmap.model.network import SaliencyNetwork
+from casmap.model.onnx_network import load_onnx
+
+SIDE, CLASSES = 224, 1000
+BARS = {"resnet50": "<= 1.10", "lite0": "<= 1.20"}
+
+
+def main() -> None:
+    """Random weights take as long as trained ones."""
+    reuse_memory()
+    torch.manual_seed(0)
+    found: list[Ratio] = []
+    for backbone, bar in BARS.items():
+        encoder = Classifier(backbone, CLASSES)
+        network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), list(map(str, range(CLASSES))), True)
+        network.eval().requires_grad_(False).to(memory_format=torch.channels_last)
+        found += [in_torch(network, batch, bar) for batch in (8, 32)]
+        found += [in_onnx(network, 8), beside_grad_cam(network, 8)]
+    tell(found)
+
+
+def pictures(batch: int) -> Tensor:
+    """Noise, laid as `SaliencyNetwork.run` lays photos."""
+    return torch.rand(batch, 3, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
+
+
+def in_torch(network: SaliencyNetwork, batch: int, bar: str) -> Ratio:
+    """From pictures to masks, and from pictures to logits."""
+    images = pictures(batch)
+    with torch.inference_mode():
+        seconds = in_turns({"map": lambda: network(images), "bare": lambda: network.encoder(images)})
+    what = f"map / bare forward pass, {network.encoder.backbone}, torch, {batch} photos"
+    return ratio(what, seconds["map"], seconds["bare"], bar, batch)
+
+
+def in_onnx(network: SaliencyNetwork, batch: int) -> Ratio:
+    """The same in ONNX Runtime, in one session that is asked for both."""
+    only = onnxruntime.RunOptions()
+    only.only_execute_path_to_fetches = True
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mapping.onnx"
+        export_onnx(network, {"size": SIDE}, path)
+        session = load_onnx(path).session
+        feed = {"images": pictures(batch).contiguous().numpy()}
+        seconds = in_turns(
+            {
+                "map": lambda: session.run(["masks", "logits"], feed),
+                "bare": lambda: session.run(["logits"], feed, only),
+            }
+        )
+    what = f"map / bare forward pass, {network.encoder.backbone}, ONNX Runtime, {batch} photos"
+    return ratio(what, seconds["map"], seconds["bare"], "", batch)
+
+
+def beside_grad_cam(network: SaliencyNetwork, batch: int) -> Ratio:
+    """Grad-CAM of the classes that are given, against a map that needs none; both in torch."""
+    images, backbone = pictures(batch), network.encoder.backbone
+    model: nn.Module = network.encoder.network
+    layer = model.layer4[-1] if backbone == "resnet50" else model.bn2
+    targets = [ClassifierOutputTarget(number) for number in range(batch)]
+    for weights in model.parameters():
+        weights.requires_grad_(True)  # as a classifier comes
+    with GradCAM(model=model, target_layers=[layer]) as explain:
+        seconds = in_turns(
+            {"Grad-CAM": lambda: explain(input_tensor=images, targets=targets), "map": lambda: mapped(network, images)}
+        )
+    what = f"pytorch-grad-cam / map, {backbone}, {batch} photos"
+    return ratio(what, seconds["Grad-CAM"], seconds["map"], ">= 1.8", batch)
+
+
+@torch.inference_mode()
+def mapped(network: SaliencyNetwork, images: Tensor) -> Tensor:
+    """Masks alone."""
+    return network(images)[0]
+
+
+if __name__ == "__main__":
+    main()
