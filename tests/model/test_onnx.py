@@ -6,11 +6,12 @@ import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
 from casmap.errors import UserError
-from casmap.export.onnx import export_onnx, halve
+from casmap.export.onnx import classifier_alone, export_onnx, halve
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
@@ -52,6 +53,15 @@ def test_no_operator_but_the_convolution_pads(exported) -> None:
     kinds = [node.op_type for node in onnx.load(exported).graph.node]
     assert "Conv" in kinds
     assert "Pad" not in kinds
+
+
+def test_the_classifier_alone_gives_the_same_logits_and_makes_no_mask(exported) -> None:
+    alone, images = onnxruntime.InferenceSession(classifier_alone(exported)), _images(2, 3, 64, 64)
+    assert [output.name for output in alone.get_outputs()] == ["logits"]
+    np.testing.assert_allclose(alone.run(None, {"images": images})[0], load_onnx(exported).run(images)[1], atol=1e-5)
+    kinds = [node.name for node in onnx.load_from_string(classifier_alone(exported)).graph.node]
+    assert kinds
+    assert not any("decoder" in kind for kind in kinds)
 
 
 def test_a_mapper_does_not_show_which_runtime_it_has(network, exported) -> None:

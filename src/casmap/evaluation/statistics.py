@@ -1,5 +1,6 @@
 """The basic statistics of section 5.1: how regular, how decided and how varied the masks are."""
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -12,9 +13,13 @@ def total_variation(masks: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     >>> total_variation(np.array([[[0.0, 1.0], [0.0, 0.5]]]))  # across 1 and ½, down 0 and ½
     array([2.])
     """
-    down = np.abs(np.diff(masks, axis=-2)).sum(axis=(-2, -1), dtype=np.float64)
-    across = np.abs(np.diff(masks, axis=-1)).sum(axis=(-2, -1), dtype=np.float64)
-    return np.asarray(down + across)
+    # Mask by mask in OpenCV: no differences of all masks wait in memory to be summed.
+    return np.array([_apart(mask[1:], mask[:-1]) + _apart(mask[:, 1:], mask[:, :-1]) for mask in masks], np.float64)
+
+
+def _apart(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> float:
+    """The sum of absolute differences of (h, w) and (h, w), of which there may be none."""
+    return cv2.norm(a, b, cv2.NORM_L1) if a.size else 0.0
 
 
 def mask_entropy(masks: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -25,8 +30,9 @@ def mask_entropy(masks: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     >>> mask_entropy(np.array([[[0.0, 1.0], [0.5, 0.25]]]))  # (0 + 0 + ½ + ½) / 4
     array([0.25])
     """
-    logarithms = np.log2(masks, out=np.zeros_like(masks), where=masks > 0)
-    return np.asarray(np.abs((masks * logarithms).mean(axis=(-2, -1), dtype=np.float64)))  # the sign is -, without -0.0
+    nearly_0 = np.finfo(np.float32).tiny  # whose logarithm is a number
+    terms = (cv2.multiply(mask, cv2.log(np.maximum(mask, nearly_0))) for mask in masks)
+    return np.array([abs(cv2.mean(term)[0]) / np.log(2) for term in terms], np.float64)  # the sign is -, without -0.0
 
 
 def mean_mask(masks: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

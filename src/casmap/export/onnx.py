@@ -60,6 +60,16 @@ def pad_by_attribute(model: onnx.ModelProto) -> None:
     _drop_unused(graph)
 
 
+def classifier_alone(path: str | Path) -> bytes:
+    """The ONNX model that gives the logits of a mapping's file and nothing else: what a map is measured against."""
+    model = onnx.load(path)
+    logits = [output for output in model.graph.output if output.name == "logits"]
+    del model.graph.output[:]
+    model.graph.output.extend(logits)
+    _drop_unused(model.graph)
+    return bytes(model.SerializeToString())
+
+
 def _drop_unused(graph: onnx.GraphProto) -> None:
     """Drop what no output needs."""
     needed, kept = {output.name for output in graph.output}, []

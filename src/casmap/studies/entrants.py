@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 import torch
+from onnxruntime import InferenceSession
 from torch.nn.functional import interpolate
 
 from casmap.data.batches import normalised
@@ -19,17 +20,18 @@ from casmap.data.resizing import resize
 from casmap.evaluation.evaluate import Floats, System, center_system, whole_system
 from casmap.evaluation.report import system_of
 from casmap.evaluation.rules import Rule
+from casmap.export.onnx import classifier_alone
 from casmap.mapper import SaliencyMapper
 from casmap.model.classifier import Classifier
 from casmap.model.folding import folded
 from casmap.model.network import SaliencyNetwork
-from casmap.model.onnx_network import OnnxNetwork
 from casmap.peers import peer as protocol
 from casmap.peers import relevance
 from casmap.peers.peer import Peer, unit
 from casmap.peers.rivals import Rival
 from casmap.studies.crops import Crops, Indices
 from casmap.studies.maps import Kept, Maps
+from casmap.studies.timing import Work
 
 BATCH = 8  # photos that a network sees at a time; their maps are then kept
 
@@ -85,19 +87,23 @@ def mapping_enters(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: C
     )
 
 
-def bare(mapper: SaliencyMapper, crops: Crops, chosen: Indices) -> object:
+def bare(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
     """The pass of a mapping's own classifier alone, in the same engine, from pictures to logits."""
-    pictures = crops.pictures[chosen]
-    if crops.size != mapper.size:
-        pictures = np.stack([resize(picture, mapper.size, "crop") for picture in pictures])
-    images = normalised(pictures, mapper.network.mean, mapper.network.std)
-    if isinstance(mapper.network, SaliencyNetwork):
+    network = mapper.network
+    session = None if isinstance(network, SaliencyNetwork) else InferenceSession(classifier_alone(path))
+
+    def work(chosen: Indices) -> object:
+        pictures = crops.pictures[chosen]
+        if crops.size != mapper.size:
+            pictures = np.stack([resize(picture, mapper.size, "crop") for picture in pictures])
+        images = normalised(pictures, network.mean, network.std)
+        if session is not None:
+            return session.run(["logits"], {"images": images.contiguous().numpy()})
+        assert isinstance(network, SaliencyNetwork)
         with torch.inference_mode():
-            return mapper.network.encoder(images.to(memory_format=torch.channels_last))  # as `run` has them
-    assert isinstance(mapper.network, OnnxNetwork)
-    options = onnxruntime.RunOptions()
-    options.only_execute_path_to_fetches = True
-    return mapper.network.session.run(["logits"], {"images": images.contiguous().numpy()}, options)
+            return network.encoder(images.to(memory_format=torch.channels_last))  # as `run` has them
+
+    return work
 
 
 def constants_enter(crops: Crops) -> Iterator[Entrant]:

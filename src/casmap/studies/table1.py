@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from casmap.studies.crops import Crops, Indices, read_crops
 from casmap.studies.entrants import Entrant, bare, constants_enter, mapping_enters, see
 from casmap.studies.fallback import explainer_of
 from casmap.studies.maps import Maps
-from casmap.studies.timing import Work, milliseconds
+from casmap.studies.timing import milliseconds
 
 SHOWN = 7  # photos on the page
 ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
@@ -119,7 +119,7 @@ def run_table1(
         classes = seen if explainer.classifier is f else see(explainer.classifier, crops.pictures)
         entrants += explainer.enters(classes, knows, to_fit, few)
     entrants += constants_enter(crops)
-    alone: Work = partial(bare, mappers[0], crops)
+    alone = bare(mappings[0], mappers[0], crops)
     works = list(dict.fromkeys([alone, *(entrant.work for entrant in entrants if entrant.seconds is None)]))
     times = dict(zip(works, milliseconds(works, len(crops)), strict=True))
     everywhere = reduce(np.intersect1d, [entrant.chosen for entrant in entrants])
