@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import Ratio
 
-NAMES = ("cold", "map", "extraction", "training", "evaluation")
+NAMES = ("size", "cold", "map", "extraction", "training", "evaluation")
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- measured: make bench -->\n", "<!-- end -->"
 LIBRARIES = ("torch", "onnxruntime", "opencv-python-headless", "numpy")

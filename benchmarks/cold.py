@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from bench import Ratio, in_turns, ratio, tell
 
-from casmap.images import encode_png
+from casmap.data.scenes import Scenes
+from casmap.images import encode_jpeg
 from casmap.mapper import SHIPPED
 
 ROUNDS = 9
@@ -30,8 +31,8 @@ SaliencyMapper.load(sys.argv[1])(sys.argv[2]).box()
 def main() -> None:
     """Every turn is a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        photo = Path(folder) / "photo.png"
-        photo.write_bytes(encode_png(np.random.default_rng(0).integers(0, 256, (375, 500, 3), dtype=np.uint8)))
+        photo = Path(folder) / "photo.jpg"
+        photo.write_bytes(encode_jpeg(Scenes(photos=1, size=384).image(0)))
         seconds = in_turns(
             {
                 "python": lambda: run("-c", "pass"),

@@ -15,6 +15,9 @@ import pytest
 from casmap import __version__
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
+from casmap.evaluation.evaluate import localization_errors, map_photos
+from casmap.evaluation.report import system_of
 from casmap.mapper import SaliencyMapper
 from casmap.training.recipes import Recipe
 
@@ -71,7 +74,7 @@ def test_help_comes_from_a_fresh_process(arguments, words, fresh):
         ("evaluate", ["--mapping", "--boxes", "--masks", "--area", "--json"]),
         ("scenes", ["--options"]),
         ("demo", ["--out", "--seed"]),
-        ("export", ["--out", "--half"]),
+        ("export", ["--out", "--to", "--measure"]),
         ("study", ["evidence", "twins", "table1"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -537,7 +540,7 @@ def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported
 
 def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_path, files):
     before = mapping.read_bytes()
-    done = casmap("export", mapping, "--out", "small/half.onnx", "--half")
+    done = casmap("export", mapping, "--out", "small/half.onnx", "--to", "onnx-half")
     assert done.code == 0
     assert "small/half.onnx" in done.said
     assert files(tmp_path) == ["small", "small/half.onnx"]
@@ -545,6 +548,23 @@ def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_pat
     whole = (exported[0] / "mapping.onnx").stat().st_size
     assert (tmp_path / "small" / "half.onnx").stat().st_size < 0.65 * whole
     assert SaliencyMapper.load(tmp_path / "small" / "half.onnx").size == 64
+
+
+def test_export_measures_what_a_file_loses(casmap, mapping, tmp_path):
+    data = "scenes:photos=12,classes=2,size=64"
+    done = casmap("export", mapping, "--to", "onnx-half", "--out", "half.onnx", "--measure", data)
+    assert done.code == 0
+    told = re.search(
+        r"LE on 12 photos: ([\d.]+) \[.*\] before, ([\d.]+) \[.*after.*moved by more than ([\d.]+e-\d+)", done.said
+    )
+    assert told
+    photos = open_photos(data, held_out=True)
+    files = (SaliencyMapper.load(path) for path in (mapping, tmp_path / "half.onnx"))
+    before, after = (map_photos(system_of(mapper, photos), photos, 64, "crop") for mapper in files)
+    errors = [f"{100 * localization_errors(mapped).mean():.1f}" for mapped in (before, after)]
+    assert [told[1], told[2]] == errors
+    assert 0 < float(told[3]) < 5e-3
+    assert float(told[3]) == pytest.approx(abs(before.masks - after.masks).max(), rel=0.1)
 
 
 @pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])

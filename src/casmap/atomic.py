@@ -1,7 +1,6 @@
 """Files appear whole or not at all: written aside, synced, renamed."""
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     path = Path(path)
-    aside = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+    aside = path.with_name(f".{path.stem}-{os.urandom(4).hex()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.touch()

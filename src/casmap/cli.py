@@ -28,7 +28,7 @@ from casmap.cli_options import (
 )
 from casmap.cli_studies import study
 from casmap.errors import UserError
-from casmap.export.formats import Classes, Format, Which
+from casmap.export.formats import Classes, Format, Weights, Which
 from casmap.memory import reuse_memory
 
 app = typer.Typer(
@@ -265,17 +265,28 @@ def serve(
 def export(
     mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
     out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
-    half: Annotated[bool, typer.Option("--half", help="16-bit weights: half the size")] = False,
+    to: Annotated[
+        Weights, typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size")
+    ] = "onnx",
+    measure: Annotated[str | None, typer.Option(metavar="DATA", help="photos on which to say what it loses")] = None,
+    boxes: Boxes = None,
+    masks: Masks = None,
+    split: Split = None,
 ) -> None:
     """Write a mapping as an ONNX file, which needs no torch to run."""
+    from casmap.data.sources import open_photos
+    from casmap.export.loss import loss_of
     from casmap.export.onnx import export_onnx
     from casmap.model.files import load_mapping
 
     path = out or mapping.with_suffix(".onnx")
     if path.suffix != ".onnx":
         raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
-    export_onnx(*load_mapping(mapping), path, half)
+    photos = measure and open_photos(measure, held_out=True, boxes=boxes, masks=masks, split=split)
+    export_onnx(*load_mapping(mapping), path, half=to == "onnx-half")
     console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
+    if photos:
+        console.print(str(loss_of(mapping, path, photos)), soft_wrap=True)
 
 
 @app.command()

@@ -12,7 +12,6 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import PIL.ExifTags
 import PIL.Image
 import PIL.ImageOps
 
@@ -40,6 +39,7 @@ FORMATS = {
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes) | {dicom.SUFFIX}
 
 QUALITY = 90  # of JPEGs
+ORIENTATION = 0x0112  # among EXIF tags
 
 # Photos all the same, though none that is opened: who gives a folder of them should hear it. (Raw files have the head
 # of a TIFF, and Pillow would take their thumbnail for the photo.)
@@ -177,7 +177,7 @@ def _readable(source: str | Path | bytes) -> Path | io.BytesIO:
 def _lies(image: PIL.Image.Image) -> bool:
     """Whether a photo's EXIF data say that its sides change places."""
     with contextlib.suppress(Exception):
-        return image.getexif().get(PIL.ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+        return image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
     return False
 
 

@@ -1,0 +1,38 @@
+"""What `pip install casmap` takes on the disk, in a fresh virtual environment: all of it, and its largest parts.
+
+python benchmarks/size.py
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import Ratio, tell
+
+ROOT = Path(__file__).parent.parent
+SHOWN = 8
+
+
+def main() -> None:
+    """Bytecode that pip compiles is counted; pip itself, which is there before, is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        before = megabytes(Path(folder))
+        install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(ROOT)]
+        subprocess.run([Path(folder) / "bin" / "python", *install], check=True)
+        added = megabytes(Path(folder)) - before
+        packages = next(Path(folder).glob("lib/python*/site-packages")).iterdir()
+        sizes = {package.name: megabytes(package) for package in packages if package.is_dir()}
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:SHOWN]
+        parts = ", ".join(f"{name} {sizes[name]:.0f}" for name in largest)
+        tell([Ratio("MB that a core install takes", added, added, added, "<= 300", parts)])
+
+
+def megabytes(folder: Path) -> float:
+    """Of all files in it."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() or path.is_symlink()) / 1e6
+
+
+if __name__ == "__main__":
+    main()
