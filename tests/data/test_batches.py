@@ -162,7 +162,7 @@ def test_half_of_the_photos_are_mirrored():
     """Red grows to the right in a photo, so it falls in a mirrored one."""
 
     class Ramp(Scenes):
-        def image(self, index):
+        def image(self, index, least=None):
             return coordinates(32, 32) * 6
 
     def mirrored(flip):
@@ -172,6 +172,19 @@ def test_half_of_the_photos_are_mirrored():
 
     assert mirrored(flip=False) == 0
     assert 0.35 < mirrored(flip=True) < 0.65
+
+
+def test_photos_are_asked_for_as_large_as_the_smallest_crop_needs():
+    asked = set()
+
+    class Asked(Scenes):
+        def image(self, index, least=None):
+            asked.add(least)
+            return super().image(index)
+
+    source = Batches(Asked(classes=2, photos=4, size=32), 60, 4, (0.0,) * 3, (1.0,) * 3, smallest_crop=0.25)
+    list(source.between(0, 2))
+    assert asked == {120}  # a quarter of 120 x 120 is 60 x 60
 
 
 # ---------------------------------------------------------------------------------------------- pixels

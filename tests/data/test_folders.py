@@ -327,3 +327,15 @@ def test_parts_of_another_size_are_left_out_and_named(pets, tmp_path):
     known, problems = PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").look(0)
     assert known.parts is None
     assert [problem.kind for problem in problems] == [Kind.PART_LEFT_OUT]
+
+
+def test_a_large_jpeg_may_come_smaller_and_no_smaller_than_is_needed(tmp_path) -> None:
+    (tmp_path / "cat").mkdir()
+    ramp = np.linspace(0, 255, 1200, dtype=np.uint8)[None, :, None].repeat(900, 0).repeat(3, 2)
+    PIL.Image.fromarray(ramp).save(tmp_path / "cat" / "1.jpg")
+    photos = PhotoFolder(tmp_path)
+    assert photos.image(0).shape == (900, 1200, 3)
+    for least, shape in ((900, (900, 1200, 3)), (450, (450, 600, 3)), (300, (450, 600, 3)), (100, (113, 150, 3))):
+        small = photos.image(0, least)
+        assert small.shape == shape
+        assert np.abs(small[0, [0, -1], 0].astype(int) - [0, 255]).max() < 4  # the whole photo

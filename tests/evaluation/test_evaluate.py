@@ -53,7 +53,7 @@ class Rectangles:
     def __len__(self):
         return len(self.labels)
 
-    def image(self, index):
+    def image(self, index, least=None):
         image = np.zeros((32, 48, 3), np.uint8)
         image[..., 0] = index
         image[..., 2] = 10 * self.labels[index]

@@ -29,7 +29,7 @@ class PlantedPhotos:
     def __len__(self) -> int:
         return len(self.pictures)
 
-    def image(self, index: int) -> np.ndarray:
+    def image(self, index: int, least=None) -> np.ndarray:
         return self.pictures[index]
 
     def annotation(self, index: int) -> None:

@@ -38,7 +38,7 @@ class Corners:
     def __len__(self) -> int:
         return 24
 
-    def image(self, index: int):
+    def image(self, index: int, least=None):
         picture = np.full((64, 64, 3), 100, np.uint8)
         picture[:16, :16] = 255
         return picture

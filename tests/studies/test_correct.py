@@ -72,7 +72,7 @@ class Boxed:
     def __len__(self) -> int:
         return len(self.scenes)
 
-    def image(self, index: int):
+    def image(self, index: int, least=None):
         return self.scenes.image(index)
 
     def annotation(self, index: int):

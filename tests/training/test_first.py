@@ -239,7 +239,7 @@ class OfImageNet:
     def __len__(self) -> int:
         return 2
 
-    def image(self, index: int) -> np.ndarray:
+    def image(self, index: int, least=None) -> np.ndarray:
         return np.full((32, 32, 3), 100 * index, np.uint8)
 
 

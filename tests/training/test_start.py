@@ -129,7 +129,7 @@ class Many:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def image(self, index: int) -> np.ndarray:
+    def image(self, index: int, least=None) -> np.ndarray:
         return np.zeros((self.side, self.side + 20, 3), np.uint8)
 
 

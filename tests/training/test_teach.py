@@ -78,7 +78,7 @@ def test_agreement_asks_how_much_more_not_how_much(seed: int, scale: float) -> N
 class Pairs(Scenes):
     """Photos of which each shows, in its red channel, the mask that goes with it."""
 
-    def image(self, index: int) -> np.ndarray:
+    def image(self, index: int, least=None) -> np.ndarray:
         red = np.random.default_rng(index).integers(0, 2, (4, 4)).astype(np.uint8) * 255
         return np.dstack([red.repeat(16, 0).repeat(24, 1), *[np.zeros((64, 96), np.uint8)] * 2])
 

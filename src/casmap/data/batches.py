@@ -1,5 +1,6 @@
 """Batches for training, each a function of the seed and the step alone, so that a run can stop and go on anywhere."""
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,6 +45,7 @@ class Batches:
         self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
         self.batch = min(batch, self.covered)
         self.threads = threads
+        self.least = math.ceil(size / math.sqrt(smallest_crop))  # of a photo, so that no crop has to be enlarged
         self._mean = torch.tensor(mean).view(1, -1, 1, 1) * 255
         self._std = torch.tensor(std).view(1, -1, 1, 1) * 255
 
@@ -72,7 +74,7 @@ class Batches:
 
     def _crop(self, index: int, step: int, place: int) -> npt.NDArray[np.uint8]:
         rng = np.random.default_rng((self.seed, 2, step, place))
-        crop = random_resized_crop(self.photos.image(index), self.size, rng, self.smallest_crop)
+        crop = random_resized_crop(self.photos.image(index, self.least), self.size, rng, self.smallest_crop)
         return crop[:, ::-1] if self.flip and rng.random() < 0.5 else crop
 
 
@@ -111,7 +113,7 @@ def whole_photos(
     """
 
     def squares(index: np.int64) -> list[npt.NDArray[np.uint8]]:
-        photo = photos.image(int(index))
+        photo = photos.image(int(index), max(sizes))
         return [resize(photo, size, "squash") for size in sizes]
 
     with ThreadPoolExecutor(READERS) as pool:

@@ -23,7 +23,7 @@ from casmap.data.layouts import find_layout
 from casmap.data.masks import check_size, open_mask
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, open_image
+from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, open_image, open_smaller
 
 Boxes = npt.NDArray[np.float64]
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
@@ -94,9 +94,9 @@ class PhotoFolder:
         """The file of photo number `index`."""
         return self.root / self.names[index]
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index`: (H, W, 3) RGB."""
-        return open_image(self.path(index))
+        return open_image(self.path(index)) if least is None else open_smaller(self.path(index), least)[0]
 
     def annotation(self, index: int) -> Annotation | None:
         """Boxes and mask of photo number `index`, else the tightest box of the mask; None where nothing is known."""

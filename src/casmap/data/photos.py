@@ -30,8 +30,11 @@ class PhotoSet(Protocol):
 
     def __len__(self) -> int: ...
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
-        """Photo number `index`: (H, W, 3) RGB."""
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
+        """Photo number `index`: (H, W, 3) RGB.
+
+        least: where it is to be shrunk anyway, it may come smaller, its shorter side no less than this.
+        """
         ...
 
     def annotation(self, index: int) -> Annotation | None:

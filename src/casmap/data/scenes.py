@@ -101,7 +101,7 @@ class Scenes:
             self._drawn[index] = drawn
         return self._drawn[index]
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Picture number `index`: (size, size, 3) RGB."""
         return self.scene(index).image
 

@@ -27,9 +27,9 @@ class Subset:
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` of those chosen: (H, W, 3) RGB."""
-        return self.photos.image(int(self.chosen[index]))
+        return self.photos.image(int(self.chosen[index]), least)
 
     def annotation(self, index: int) -> Annotation | None:
         """What is known of it, or None."""

@@ -78,8 +78,8 @@ class Corrected:
     def __len__(self) -> int:
         return len(self.chosen)
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
-        """Photo number `index` of those corrected, and its mask: (H, W, 4)."""
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
+        """Photo number `index` of those corrected, and its mask: (H, W, 4), at the size at which people saw it."""
         picture = self.photos.image(self.chosen[index])
         return np.dstack([picture, truth(self, index, picture.shape)])
 

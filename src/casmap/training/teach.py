@@ -39,9 +39,9 @@ class PhotosWithMasks:
     def __len__(self) -> int:
         return len(self.photos)
 
-    def image(self, index: int) -> npt.NDArray[np.uint8]:
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` and its mask: (H, W, 4)."""
-        picture = self.photos.image(index)
+        picture = self.photos.image(index, least)
         mask = cv2.resize(self.masks[index], picture.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         return np.dstack([picture, mask])
 
