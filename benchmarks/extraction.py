@@ -6,6 +6,7 @@ Without PHOTOS: 500 scenes of 512 x 384 pixels as JPEG files.
 """
 
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -31,16 +32,16 @@ def main() -> None:
     reuse_memory()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         named = [argument for argument in sys.argv[1:2] if not argument.startswith("-")]
-        photos = Path(named[0]) if named else make_photos(Path(folder) / "photos")
+        photos = Path(named[0]) if named else make_photos(Path(folder) / "photos", PHOTOS)
         out = Path(folder) / "maps"
         tell([*end_to_end(photos, out), *growth(photos, Path(folder) / "many", out)])
 
 
-def make_photos(folder: Path) -> Path:
+def make_photos(folder: Path, count: int) -> Path:
     """Scenes as JPEG files, as large as photos on the web."""
     folder.mkdir()
-    scenes = Scenes(photos=PHOTOS, size=128)
-    for number in range(PHOTOS):
+    scenes = Scenes(photos=count, size=128)
+    for number in range(count):
         large = cv2.resize(scenes.image(number), (512, 384), interpolation=cv2.INTER_CUBIC)
         (folder / f"{number}.jpg").write_bytes(encode_jpeg(large))
     return folder
@@ -79,7 +80,7 @@ def end_to_end(photos: Path, out: Path) -> list[Ratio]:
 
 def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
     """Time for a photo where there are more of them, each a second name of one of the files; in one run each."""
-    paths, times = find_images([photos]), {}
+    paths, times, memory = find_images([photos]), {}, {}
     for count in GROWTH:
         many.mkdir()
         for number in range(count):
@@ -87,12 +88,19 @@ def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
             os.link(source, many / f"{number}{source.suffix}")
         seconds = in_turns({"": lambda: extracted(many, out, ("mask",))}, rounds=5 if count < 1_000 else 1)[""]
         times[count] = [np.median(seconds) / count]
+        memory[count] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000  # at most, so far
         shutil.rmtree(many)
     first, *others = GROWTH
     return [
         ratio(f"time for a photo, {count:,} photos / {first:,}", times[count], times[first], "<= 1.10")
         for count in others
-    ]
+    ] + [
+        Ratio(
+            f"memory, {count:,} photos / {first:,}", grown := memory[count] / memory[first], grown, grown, "",
+            f"{memory[count]:.0f} MB / {memory[first]:.0f} MB",
+        )
+        for count in others
+    ]  # fmt: skip
 
 
 def extracted(photos: Path, out: Path, kinds: tuple[str, ...]) -> None:

@@ -8,13 +8,18 @@ and its masked pass is reused (`--reuse-masked`), 7 / 3 is 2.33.
 """
 
 import copy
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
-from bench import in_turns, ratio, tell
+from bench import Ratio, in_turns, ratio, tell
+from extraction import make_photos
 from torch import Tensor
 from torch.nn.functional import conv2d, cross_entropy, interpolate, log_softmax
 
+from casmap.data.batches import Batches
+from casmap.data.folders import PhotoFolder
 from casmap.memory import reuse_memory
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
@@ -37,7 +42,9 @@ def main() -> None:
     ways = {"bare": bare(copy.deepcopy(first), batch), "straightforward": straightforward(copy.deepcopy(first), batch)}
     for thinning in ("L", "L100"):
         for reuse in (False, True):
-            ways[f"{thinning}{', reused' if reuse else ''}"] = ours(copy.deepcopy(first), batch, thinning, reuse)
+            ways[f"{thinning}{', reused' if reuse else ''}"] = ours(
+                copy.deepcopy(first), batch, thinning, reuse_masked=reuse
+            )
     seconds = in_turns(ways, ROUNDS)
     found = []
     for thinning in ("L", "L100"):
@@ -57,7 +64,38 @@ def main() -> None:
         ratio("straightforward step / ours, L", plain, seconds["L"], ">= 1.1", BATCH),
         ratio("straightforward step / ours, L, reused", plain, seconds["L, reused"], ">= 1.25", BATCH),
     ]
+    found += options(first, batch)
+    found.append(loading(first))
     tell(found)
+
+
+def options(first: Classifier, batch: tuple[Tensor, Tensor]) -> list[Ratio]:
+    """What is not the default, against the default: planes instead of channels last, bfloat16, torch.compile."""
+    planes = batch[0].contiguous(), batch[1]
+    ways = {
+        "as it is": ours(copy.deepcopy(first), batch, "L"),
+        "colours as planes": ours(copy.deepcopy(first).to(memory_format=torch.contiguous_format), planes, "L"),
+        "--precision bfloat16": ours(copy.deepcopy(first), batch, "L", precision="bfloat16"),
+        "--compile": ours(copy.deepcopy(first), batch, "L", compile=True),
+    }
+    seconds = in_turns(ways, 3)
+    return [
+        ratio(f"step with {name} / step as it is", seconds[name], seconds["as it is"], "", BATCH)
+        for name in list(ways)[1:]
+    ]
+
+
+def loading(first: Classifier) -> Ratio:
+    """Reading JPEG files of 512 x 384 pixels as batches, against the step that they are for."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_photos(Path(folder) / "class", 2 * BATCH)
+        photos = PhotoFolder(Path(folder))
+        batches = Batches(photos, SIDE, BATCH, first.mean, first.std)
+        labels = torch.zeros(BATCH, dtype=torch.int64)
+        images = torch.rand(BATCH, 3, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
+        step = ours(copy.deepcopy(first), (images, labels), "L")
+        seconds = in_turns({"loading": lambda: list(batches.between(0, 1)), "step": step}, 5)
+    return ratio("loading a batch / the step that it is for", seconds["loading"], seconds["step"], "", BATCH)
 
 
 def bare(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[], object]:
@@ -74,9 +112,9 @@ def bare(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[], object]:
     return step
 
 
-def ours(f: Classifier, batch: tuple[Tensor, Tensor], thinning: str, reuse: bool) -> Callable[[], object]:
+def ours(f: Classifier, batch: tuple[Tensor, Tensor], thinning: str, **changes: object) -> Callable[[], object]:
     """One iteration of `casm`."""
-    players = set_up(f, RECIPE.replace(thinning=thinning, reuse_masked=reuse))
+    players = set_up(f, RECIPE.replace(thinning=thinning, **changes))
     return lambda: next(casm(players, [batch]))
 
 

@@ -259,7 +259,7 @@ def test_the_memory_foretold_is_what_a_full_set_takes(name, copies) -> None:
     most = 0
     for k in range(8):
         _run(samples, classifier, 1, begin=k)
-        beside = [t for state in samples.kept for t in state.values()] + list(samples._drawn.state_dict().values())
+        beside = [t for state in samples.kept for t in state.values()] + list(samples.drawn.state_dict().values())
         most = max(most, _bytes(beside))
         assert most <= foretold + 1
     assert most == pytest.approx(foretold)

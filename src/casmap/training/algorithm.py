@@ -36,6 +36,17 @@ class Players:
     clip: float = 10.0  # largest norm of the mapping's gradient
     freeze_batch_norm: bool = False
     reuse_masked: bool = False  # not quite Algorithm 1: see `step_classifier`
+    bfloat16: bool = False  # how the networks compute; weights, losses and steps are float32 in any case
+
+    def ask(self, classifier: Classifier, images: Tensor) -> Tensor:
+        """The logits (N, C) of images (N, 3, H, W)."""
+        with self.precision(images):
+            logits: Tensor = classifier(images)
+        return logits.float()
+
+    def precision(self, images: Tensor) -> torch.autocast:
+        """In which networks look at images."""
+        return torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -96,9 +107,11 @@ def look(players: Players, images: Tensor) -> Glance:
         for norm in batch_norms(f):
             norm.eval()
     m.train()
-    with torch.set_grad_enabled(players.classifier_optimizer is not None):
-        clean, stages = f.look(images)
-    return Glance(clean, m(images, stages), players.lambda_r.value)
+    with players.precision(images):
+        with torch.set_grad_enabled(players.classifier_optimizer is not None):
+            clean, stages = f.look(images)
+        masks = m(images, stages)
+    return Glance(clean.float(), masks.float(), players.lambda_r.value)
 
 
 def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Tensor) -> Tensor:
@@ -114,7 +127,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
         return cross_entropy(glance.clean, labels)
     reuse = players.reuse_masked and players.samples.newest_is_next()
     masks = glance.masks.detach().requires_grad_(reuse)
-    masked = players.classifier(mask_out(images, masks))
+    masked = players.ask(players.classifier, mask_out(images, masks))
     if reuse:
         value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
         (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
@@ -140,10 +153,10 @@ def step_mapping(
         glance.masks.backward(-glance.reused.pull)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
-            masked = sampled(mask_out(images, glance.masks))
+            masked = players.ask(sampled, mask_out(images, glance.masks))
             value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
             if players.masked_in:
-                kept = sampled(mask_in(images, glance.masks))
+                kept = players.ask(sampled, mask_in(images, glance.masks))
                 value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)

@@ -85,6 +85,8 @@ class Recipe:
     seed: int = _option(0, "everything random follows from it")
     device: str = _option("auto", "auto, cpu, cuda, mps")
     threads: int | None = _option(None, "CPU threads (default: torch's own choice)")
+    precision: Literal["float32", "bfloat16"] = _option("float32", "in which the networks of Algorithm 1 compute")
+    compile: bool = _option(False, "let torch.compile make f faster: minutes at first, then it depends on the machine")
     checkpoint_every: int = _option(200, "steps between two checkpoints")
 
     def __post_init__(self) -> None:
@@ -144,6 +146,7 @@ _CHOICES = {
     "encoder": ("shared", "separate", "first"),
     "score": ("entropy", "loss", "doubt"),
     "loss": ("mixed", "masked"),
+    "precision": ("float32", "bfloat16"),
 }
 _RANGES: dict[str, tuple[float, float]] = {
     "size": (32, 2048),

@@ -26,7 +26,7 @@ class Samples:
         self.step = 0
         self.newest = first
         self.kept: list[State] = [_copy(first)] if thinning.keeps_first and thinning.keeps_last else []
-        self._drawn = copy.deepcopy(first).eval().requires_grad_(False)
+        self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:
         return len(self.kept) + 1
@@ -41,8 +41,8 @@ class Samples:
         chance = self._chance(DRAW, self.step)
         if self._is_newest(chance):
             return self.newest
-        self._drawn.load_state_dict(self.kept[chance.integers(len(self.kept))])
-        return self._drawn
+        self.drawn.load_state_dict(self.kept[chance.integers(len(self.kept))])
+        return self.drawn
 
     def newest_is_next(self) -> bool:
         """Whether the draw that follows the next `add` will be the newest: it is decided by lot, not by weights."""

@@ -123,10 +123,14 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> 
     classifier_optimizer = torch.optim.SGD(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
+    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed)
+    if recipe.compile:
+        for classifier in (first, samples.drawn):
+            classifier.compile_look()
     return Players(
         classifier=first,
         mapping=mapping,
-        samples=Samples(first, thinning, recipe.sample_limit, recipe.seed),
+        samples=samples,
         lambda_r=_lambda_r(recipe, first.classes),
         classifier_optimizer=classifier_optimizer if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
@@ -136,6 +140,7 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> 
         clip=recipe.clip,
         freeze_batch_norm=recipe.freeze_batch_norm,
         reuse_masked=recipe.reuse_masked,
+        bfloat16=recipe.precision == "bfloat16",
     )
 
 
