@@ -11,6 +11,7 @@ import pytest
 
 from casmap.data.free_photos import free_photos
 from casmap.evaluation.localization import iou
+from casmap.export.annotate import annotate_photos
 from casmap.mapper import SHIPPED, SaliencyMapper
 from casmap.training.recipes import PHOTOS
 
@@ -67,3 +68,12 @@ def test_it_is_what_is_measured_when_no_mapping_is_named(tmp_path) -> None:
     command = ["evaluate", "scenes:photos=3,classes=3,size=64", "--unseen", "--json", str(tmp_path / "all.json")]
     subprocess.run([sys.executable, "-m", "casmap", *command], check=True, capture_output=True)
     assert next(iter(json.loads((tmp_path / "all.json").read_text()))) == "casmap"
+
+
+def test_classes_have_names_that_people_know(mapper: SaliencyMapper, tmp_path) -> None:
+    assert mapper.titles[mapper.classes.index("n02123045")] == "tabby"
+    assert len(set(mapper.titles)) == 1000
+    cat = next(str(path) for path in free_photos() if path.stem == "chelsea")
+    annotate_photos([cat], None, tmp_path / "out", "coco", classes="predicted")
+    (category,) = json.loads((tmp_path / "out" / "annotations.json").read_text())["categories"]
+    assert "cat" in category["name"] or category["name"] in ("tabby", "lynx", "Persian cat")

@@ -54,6 +54,7 @@ class SaliencyMapper:
     def __init__(self, network: Network, size: int, about: dict[str, Any] | None = None) -> None:
         self.network, self.size, self.about = network, size, about or {}
         self.classes = network.classes
+        self.titles: list[str] = self.about.get("titles", self.classes)  # as people call the classes
 
     @classmethod
     def load(cls, path: str | Path | None = None, device: str = "cpu", threads: int | None = None) -> "SaliencyMapper":
@@ -72,8 +73,10 @@ class SaliencyMapper:
             raise UserError(f"{path} is no mapping: casmap writes them as .safetensors and .onnx files.")
         from casmap.model.device import find_device  # torch is loaded only when a torch mapping is
         from casmap.model.files import load_mapping
+        from casmap.model.titles import titles_of
 
         network, about = load_mapping(path)
+        about["titles"] = titles_of(network.classes)
         return cls(network.to(find_device(device)), about["size"], about)
 
     @overload

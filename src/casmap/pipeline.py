@@ -115,7 +115,7 @@ class Pipeline(Generic[T]):
                 with self._turn:
                     masks, logits = self.mapper.masks(squares)
                 for (path, photo, size), mask, row in zip(opened, masks, logits, strict=True):
-                    seen = self.mapper.classes[int(row.argmax())]
+                    seen = self.mapper.titles[int(row.argmax())]
                     done.made.append(self.finish(Mapped(path, photo, *size, mask, seen)))
         except BaseException as error:  # is raised again by who takes the batch, after what was made is kept
             done.error = error

@@ -112,6 +112,8 @@ def _with_metadata(exported, path, change) -> str:
         lambda about: {**about, "size": 10**6},
         lambda about: {**about, "size": "64"},
         lambda about: {**about, "classes": "abc"},
+        lambda about: {**about, "titles": ["ant"]},
+        lambda about: {**about, "titles": [1, 2, 3]},
         lambda about: [],
     ],
 )

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from casmap.atomic import whole_file
 from casmap.model.network import SaliencyNetwork
 from casmap.model.onnx_network import KEY
+from casmap.model.titles import titles_of
 
 WORTH_HALVING = 1024  # numbers in a tensor
 
@@ -34,7 +35,8 @@ def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Pat
                 dynamic_axes={"images": any_size, "masks": any_size, "logits": {0: "batch"}},
             )  # fmt: skip
         model = onnx.load(aside)
-        helper.set_model_props(model, {KEY: json.dumps({**network.about(), **about})})
+        said = network.about() | about | {"titles": titles_of(network.classes)}
+        helper.set_model_props(model, {KEY: json.dumps(said)})
         pad_by_attribute(model)
         if half:
             halve(model)

@@ -119,7 +119,7 @@ def create_app(
         mapper = mappers[name]
         masks, logits = mapper.masks(resize(image, mapper.size, "squash")[None])
         found = SaliencyMap(image, fit(masks[0], *image.shape[1::-1]))
-        label = mapper.classes[int(logits[0].argmax())] if mapper.network.predicts else None
+        label = mapper.titles[int(logits[0].argmax())] if mapper.network.predicts else None
         grey, box = np.rint(255 * np.clip(masks[0], 0, 1)).astype(np.uint8), found.box()
         return found, Map(
             mapping=name, width=image.shape[1], height=image.shape[0], area=round(found.area, 4),
