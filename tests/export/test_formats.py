@@ -190,7 +190,7 @@ def test_classes_come_from_folders_or_there_is_one(photos, tmp_path, classes, la
 def test_classes_may_be_those_that_the_mapping_sees(photos, tmp_path) -> None:
     mapper = SaliencyMapper.load()
     _, labelled, _ = annotate(photos, tmp_path / "out", "coco", classes="predicted")
-    assert {one.label for photo in labelled for one in photo.objects} <= set(mapper.classes)
+    assert {one.label for photo in labelled for one in photo.objects} <= set(mapper.titles)
 
 
 def test_names_are_below_the_folder_given_with_the_class_of_a_single_one(photos, tmp_path) -> None:

@@ -57,7 +57,7 @@ def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypa
     monkeypatch.setattr(head, "ENOUGH", 10)
     photos, asked = Scenes(classes=4, photos=36, size=SIZE), []
     real = photos.image
-    monkeypatch.setattr(photos, "image", lambda index: asked.append(index) or real(index))
+    monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
     fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
     assert sorted(asked) == list(range(10))  # two or three of each class: scenes go round the classes
 

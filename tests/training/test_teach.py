@@ -149,7 +149,7 @@ def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, 
     files[1].unlink()
     asked = []
     real = photos.image
-    monkeypatch.setattr(photos, "image", lambda index: asked.append(index) or real(index))
+    monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
     for resumed, again in ((True, [12, 13, 19]), (False, wanted.tolist())):
         run.resumed = resumed
         asked.clear()
