@@ -41,11 +41,15 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable '.[train,demo]'
 	@touch $@
 
-# The page of `casmap serve` is tested in a real browser; where there is none and none can be had, those tests are skipped.
+# The page of `casmap serve` is tested in a real browser, and training on two hosts in network namespaces; what is missing and cannot be had
+# makes those tests skip.
 $(VENV)/.browser: $(VENV)/.made
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null || true; fi; \
 	  command -v chromium >/dev/null || echo "There is no Chromium here: tests in a browser will be skipped (Debian: apt-get install chromium)."; }
+	@command -v ip >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -qq -y --no-install-recommends iproute2 >/dev/null || true; fi; \
+	  command -v ip >/dev/null || echo "The command ip is missing: the test on two hosts will be skipped (Debian: apt-get install iproute2)."; }
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -13,7 +14,8 @@ from rich.console import Console
 from casmap.training.recipes import Recipe
 
 # Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
-console = Console(markup=False, emoji=False, highlight=False)
+# Of several processes that torchrun starts, the first speaks; all of them may complain.
+console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
 complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 RecipeName = Annotated[

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
+from casmap.errors import UserError
 
 READERS = 2  # threads that open photos
 AHEAD = 2  # batches made while the networks work on one
@@ -24,7 +25,8 @@ WINDOW = 256  # whole photos that may wait in memory
 class Batches:
     """Random crops of photos, normalised: images (N, 3, size, size) and labels (N,), for any range of steps.
 
-    An epoch covers `share` of the photos, drawn anew each time. Photos are read in threads: decoding and resizing
+    An epoch covers `share` of the photos, drawn anew each time. rank, ranks: of several processes that share each
+    batch, this one makes every ranks-th picture of it. Photos are read in threads: decoding and resizing
     release Python's lock, and an unreadable photo's error arrives as it is.
     """
 
@@ -40,10 +42,15 @@ class Batches:
         smallest_crop: float = 0.08,
         flip: bool = True,
         threads: int = READERS,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         self.photos, self.size, self.seed, self.smallest_crop, self.flip = photos, size, seed, smallest_crop, flip
         self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
         self.batch = min(batch, self.covered)
+        if self.batch % ranks:
+            raise UserError(f"A batch of {self.batch} photos cannot be shared equally by {ranks} processes.")
+        self.places = range(rank, self.batch, ranks)  # of the batch that are made here
         self.threads = threads
         self.least = math.ceil(size / math.sqrt(smallest_crop))  # of a photo, so that no crop has to be enlarged
         self._mean = torch.tensor(mean).view(1, -1, 1, 1) * 255
@@ -61,10 +68,10 @@ class Batches:
             for step in range(start, stop + AHEAD):
                 if step < stop:
                     indices = self.indices(step)
-                    waiting.append([pool.submit(self._crop, int(i), step, n) for n, i in enumerate(indices)])
+                    waiting.append([pool.submit(self._crop, int(indices[n]), step, n) for n in self.places])
                 if step >= start + AHEAD:
                     crops = np.stack([future.result() for future in waiting.popleft()])
-                    labels = self.photos.labels[self.indices(step - AHEAD)]
+                    labels = self.photos.labels[self.indices(step - AHEAD)[self.places]]
                     yield self.normalise(crops).to(device), torch.from_numpy(labels).to(device)
 
     def normalise(self, images: npt.NDArray[np.uint8]) -> Tensor:

@@ -13,9 +13,10 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.model.classifier import Classifier
 from casmap.model.device import place
-from casmap.model.files import load_classifier, read_tensors, read_tree, save_classifier, write_tree
+from casmap.model.files import load_classifier, read_tensors, save_classifier
 from casmap.model.offline import OFFLINE, missing_wheel
 from casmap.model.pretrained import weights_reachable
+from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.head import fit_head, has_linear_head
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
@@ -49,7 +50,8 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
-                accuracy = fit_head(classifier, photos, recipe.size, run)
+                accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
+                run.together.agree(classifier)
                 told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
                 accuracy = train_first(classifier, photos, recipe, run, steps)
@@ -147,18 +149,19 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
 
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
-    device = run.device
+    device, together = run.device, run.together
     place(classifier, device).train()
     batches = Batches(
         photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        rank=together.rank, ranks=together.ranks,
     )  # fmt: skip
+    together.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    checkpoint = run.folder / "classifier-checkpoint.safetensors"
+    checkpoints = Checkpoints(run.folder, "classifier-checkpoint")
     start = 0
-    if run.resumed and checkpoint.exists():
-        state = read_tree(checkpoint)
-        with undamaged(checkpoint):
+    if run.resumed and (state := checkpoints.read(run.say)):
+        with undamaged(checkpoints.newest):
             start = state["step"]
             classifier.load_state_dict(state["classifier"])
             optimizer.load_state_dict(state["optimizer"])
@@ -172,18 +175,21 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
             loss = cross_entropy(logits, labels, label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
+            together.average_gradients(classifier.parameters())
             optimizer.step()
-            accuracy = float((logits.argmax(dim=1) == labels).float().mean())
-            log.add(step + 1, loss=float(loss.detach()), accuracy=accuracy)
+            together.average_statistics(classifier)
+            right = (logits.argmax(dim=1) == labels).float().mean()
+            told, accuracy = together.mean(torch.stack([loss.detach(), right])).tolist()
+            check_finite(told, step + 1, batches, checkpoints)
+            log.add(step + 1, loss=told, accuracy=accuracy)
             advance(f"accuracy {accuracy:.2f}")
-            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps:
+            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and together.first:
                 log.flush()
-                write_tree(
-                    checkpoint,
-                    {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()},
+                checkpoints.write(
+                    {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}
                 )
     log.close()
-    checkpoint.unlink(missing_ok=True)
+    checkpoints.remove()
     last = log.rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 

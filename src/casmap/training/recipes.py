@@ -87,6 +87,7 @@ class Recipe:
     threads: int | None = _option(None, "CPU threads (default: torch's own choice)")
     precision: Literal["float32", "bfloat16"] = _option("float32", "in which the networks of Algorithm 1 compute")
     compile: bool = _option(False, "let torch.compile make f faster: minutes at first, then it depends on the machine")
+    unreadable: float = _option(0.01, "share of the photos that may turn out to be unreadable, and are left out")
     checkpoint_every: int = _option(200, "steps between two checkpoints")
 
     def __post_init__(self) -> None:
@@ -164,6 +165,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "casm_size": (32, 2048),
     "teacher_size": (32, 2048),
     "first_steps": (0, 10**9),
+    "unreadable": (0, 1),
     "first_epochs": (1, 10**6),
     "classifier_lr": (0, 100),
     "mapping_lr": (0, 100),

@@ -1,4 +1,4 @@
-"""A run: its folder, its device, its voice."""
+"""A run: its folder, its device, its voice, its company."""
 
 import hashlib
 import json
@@ -16,8 +16,12 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.model.device import find_device
 from casmap.training.recipes import Recipe
+from casmap.training.together import ALONE, Together
 
-_WRITTEN = ("checkpoint", "classifier-checkpoint", "taught-checkpoint", "classifier", "casm", "mapping")
+_WRITTEN = (
+    "checkpoint-next", "classifier-checkpoint-next", "taught-checkpoint-next", "classifier", "casm", "mapping"
+)  # fmt: skip
+_CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result
 
 
 class Run:
@@ -27,9 +31,15 @@ class Run:
     """
 
     def __init__(
-        self, folder: str | Path, recipe: Recipe, resume: bool = False, console: Console | None = None
+        self,
+        folder: str | Path,
+        recipe: Recipe,
+        resume: bool = False,
+        console: Console | None = None,
+        together: Together = ALONE,
     ) -> None:
-        self.folder, self.recipe, self.console = Path(folder), recipe, console or Console(quiet=True)
+        self.folder, self.recipe, self.together = Path(folder), recipe, together
+        self.console = console or Console(quiet=True)
         kept = self.folder / "recipe.json"
         self.resumed = resume and kept.exists()
         if self.resumed:
@@ -94,7 +104,7 @@ class Run:
             yield lambda note: bar.update(task, advance=1, note=note)
 
     def _compare(self, kept: Recipe) -> None:
-        for name in sorted(vars(kept).keys() - {"checkpoint_every"}):  # which changes nothing of the result
+        for name in sorted(vars(kept).keys() - _CHANGES_NOTHING):
             then, now = getattr(kept, name), getattr(self.recipe, name)
             if then != now:
                 raise UserError(

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from casmap.model.classifier import Classifier
 from casmap.training.thinning import Thinning
+from casmap.training.together import ALONE, Together
 
 State = Mapping[str, Tensor]
 DRAW, THIN = (4, 100), (4, 116)  # two streams of random numbers, any two
@@ -21,11 +22,13 @@ class Samples:
     Memory: at most `limit` classifiers beside the one in training; one of them is the place in which an old one works.
     """
 
-    def __init__(self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0) -> None:
-        self.thinning, self.limit, self.seed = thinning, limit, seed
+    def __init__(
+        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, together: Together = ALONE
+    ) -> None:
+        self.thinning, self.limit, self.seed, self.together = thinning, limit, seed, together
         self.step = 0
         self.newest = first
-        self.kept: list[State] = [_copy(first)] if thinning.keeps_first and thinning.keeps_last else []
+        self.kept: list[State] = [self._copy(first)] if thinning.keeps_first and thinning.keeps_last else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:
@@ -55,7 +58,7 @@ class Samples:
             return
         if len(self.kept) + 1 >= self.limit:  # the newest counts as one
             del self.kept[self._chance(THIN, self.step).integers(len(self.kept))]
-        self.kept.append(_copy(self.newest))
+        self.kept.append(self._copy(self.newest))
 
     def state(self) -> dict[str, Any]:
         """All that a resumed run needs."""
@@ -63,7 +66,10 @@ class Samples:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
-        self.step, self.kept = state["step"], list(state["kept"])
+        self.step, self.kept = state["step"], [self.together.keep(kept) for kept in state["kept"]]
+
+    def _copy(self, classifier: Classifier) -> State:
+        return self.together.keep(classifier.state_dict())
 
     def _is_newest(self, chance: np.random.Generator) -> bool:
         return not self.kept or chance.random() < 0.5
@@ -77,7 +83,3 @@ def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:
     each = sum(t.numel() * t.element_size() for t in classifier.state_dict().values()) / 1e6
     kept = limit - 1 if thinning.period else int(thinning.keeps_first and thinning.keeps_last)
     return float(each * (kept + 1))
-
-
-def _copy(classifier: Classifier) -> State:
-    return {name: tensor.detach().cpu().clone() for name, tensor in classifier.state_dict().items()}

@@ -1,8 +1,10 @@
 """From a folder of photos to a run: choose what was not said, say what was chosen and how long it will take, train."""
 
+import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from casmap.data.annotations import Kind
 from casmap.data.batches import READERS
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
+from casmap.data.readable import Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
@@ -30,6 +33,7 @@ from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
 from casmap.training.teacher import CUT_ON
+from casmap.training.together import ALONE, Together, joined, restarted
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -55,18 +59,20 @@ def begin(
 
     boxes: annotations that name the photos' classes; the boxes themselves are never looked at.
     """
-    changes, console = changes or {}, console or Console(quiet=True)
+    changes = changes or {}
     if classifier is not None and (backbone := backbone_of(classifier)) is not None:
         changes = {"backbone": backbone, **changes}
-    photos, run = prepare(data, out, recipe_name, changes, resume, console, boxes, split)
-    recipe = run.recipe
-    if not run.resumed:
-        if classifier is None and recipe.pretrained and not recipe.weights:
-            check_weights(recipe.backbone)
-        if recipe.taught_steps:
-            check_teachable(recipe.backbone)
-        foretell(photos, recipe, console, trains_first=classifier is None and not is_ready(photos, recipe))
-    return train(photos, recipe, run, classifier)
+    with prepared(data, out, recipe_name, changes, resume, console, boxes, split) as (photos, run):
+        recipe = run.recipe
+        if not run.resumed:
+            if classifier is None and recipe.pretrained and not recipe.weights:
+                check_weights(recipe.backbone)
+            if recipe.taught_steps:
+                check_teachable(recipe.backbone)
+            foretell(photos, recipe, run.console, trains_first=classifier is None and not is_ready(photos, recipe))
+        trained = train(photos, recipe, run, classifier)
+        tell_skipped(photos, run)
+        return trained
 
 
 def begin_classifier(
@@ -80,12 +86,32 @@ def begin_classifier(
     split: str | None = None,
 ) -> Path:
     """Train a classifier only, as f(0) of a run is trained; returns its file."""
-    photos, run = prepare(data, out, recipe_name, changes or {}, resume, console or Console(quiet=True), boxes, split)
-    if run.recipe.pretrained and not run.recipe.weights:
-        check_weights(run.recipe.backbone)
-    with run.begun(photos):
-        run.say(first_classifier(photos, run.recipe, run)[1])
-    return run.folder / "classifier.safetensors"
+    with prepared(data, out, recipe_name, changes or {}, resume, console, boxes, split) as (photos, run):
+        if run.recipe.pretrained and not run.recipe.weights:
+            check_weights(run.recipe.backbone)
+        with run.begun(photos):
+            run.say(first_classifier(photos, run.recipe, run)[1])
+        tell_skipped(photos, run)
+        return run.folder / "classifier.safetensors"
+
+
+@contextmanager
+def prepared(
+    data: str,
+    out: Path,
+    recipe_name: str | None,
+    changes: dict[str, Any],
+    resume: bool,
+    console: Console | None,
+    boxes: str | Path | None,
+    split: str | None,
+) -> Iterator[tuple[PhotoSet, Run]]:
+    """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
+    with joined() as together, together.mirrored(out) as folder:
+        resume = resume or (restarted() and (folder / "recipe.json").exists())
+        yield prepare(
+            data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, together
+        )
 
 
 def prepare(
@@ -97,8 +123,9 @@ def prepare(
     console: Console,
     boxes: str | Path | None,
     split: str | None,
+    together: Together = ALONE,
 ) -> tuple[PhotoSet, Run]:
-    """Photos and the run that will learn from them, its recipe chosen where none was named."""
+    """The same in processes that have joined; the recipe is chosen where none was named."""
     kept = out / "recipe.json"
     if resume and not kept.exists():
         raise UserError(f"There is no run in {out} to go on with.")
@@ -113,6 +140,8 @@ def prepare(
     if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
         told = f"Photos left out: {len(absent)}, the first {absent[0]}. Every one: casmap data check {data}"
         console.print(told, soft_wrap=True, markup=False)
+    if isinstance(photos, PhotoFolder):
+        photos = Readable(photos, changes.get("unreadable", PHOTOS.unreadable))
     if resume and recipe_name is None:
         recipe = kept_recipe(kept).replace(**changes)
     elif recipe_name:
@@ -123,7 +152,17 @@ def prepare(
         for reason in reasons:
             console.print(f"  {reason}")
         console.print(f"To change it: {_command(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
-    return photos, Run(out, recipe, resume, console)
+    if together.ranks > 1:  # what is chosen depends on how long a step takes
+        recipe = Recipe().replace(**json.loads(together.from_first(recipe.to_json().encode())))
+    if isinstance(photos, Readable):
+        photos.limit = recipe.unreadable
+    return photos, Run(out, recipe, resume, console, together)
+
+
+def tell_skipped(photos: PhotoSet, run: Run) -> None:
+    """Name the photos that could not be read."""
+    if isinstance(photos, Readable) and photos.skipped:
+        run.say(photos.told())
 
 
 def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:

@@ -18,8 +18,8 @@ from casmap.model.activation import last_features, linear_head
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Decoder
 from casmap.model.device import place
-from casmap.model.files import read_tree, write_tree
 from casmap.model.network import SaliencyNetwork
+from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.first import one_cycle
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
@@ -62,10 +62,9 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    checkpoint, start = run.folder / "taught-checkpoint.safetensors", 0
-    if run.resumed and checkpoint.exists():
-        state = read_tree(checkpoint)
-        with undamaged(checkpoint):
+    checkpoints, start = Checkpoints(run.folder, "taught-checkpoint"), 0
+    if run.resumed and (state := checkpoints.read(run.say)):
+        with undamaged(checkpoints.newest):
             start = state["step"]
             decoder.load_state_dict(state["decoder"])
             optimizer.load_state_dict(state["optimizer"])
@@ -75,12 +74,13 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
             for group in optimizer.param_groups:
                 group["lr"] = recipe.taught_lr * one_cycle(step / steps)
             loss = step_taught(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])
+            check_finite(loss, step + 1, batches, checkpoints)
             log.add(step + 1, loss=loss)
             advance(f"loss {loss:.3f}")
             if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps:
                 log.flush()
                 tree = {"step": step + 1, "decoder": decoder.state_dict(), "optimizer": optimizer.state_dict()}
-                write_tree(checkpoint, tree)
+                checkpoints.write(tree)
     log.close()
     taught = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     with torch.no_grad():

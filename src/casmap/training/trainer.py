@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from timm.layers.norm_act import convert_sync_batchnorm
 from torch import Tensor
 
 from casmap.data.batches import Batches
@@ -15,10 +16,11 @@ from casmap.data.photos import PhotoSet
 from casmap.model.classifier import Classifier
 from casmap.model.decoder import Mapping
 from casmap.model.device import place
-from casmap.model.files import load_mapping, read_tree, save_mapping, write_tree
+from casmap.model.files import load_mapping, save_mapping
 from casmap.model.network import SaliencyNetwork
 from casmap.training.algorithm import Measures, Players, batch_norms, casm
 from casmap.training.area import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
+from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.first import first_classifier
 from casmap.training.log import Log
 from casmap.training.recipes import Recipe
@@ -26,6 +28,7 @@ from casmap.training.run import Run, undamaged
 from casmap.training.samples import Samples, megabytes
 from casmap.training.teach import teach
 from casmap.training.thinning import Thinning
+from casmap.training.together import ALONE, Together
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
 
@@ -55,8 +58,8 @@ def train(
             trained = Trained(mapping=done, seconds=0.0, **load_mapping(done)[1]["training"])
         else:
             trained = _train(photos, recipe, run, classifier, kind)
-        for name in ("checkpoint.safetensors", "taught-checkpoint.safetensors"):
-            (run.folder / name).unlink(missing_ok=True)
+        for name in ("checkpoint", "taught-checkpoint"):
+            Checkpoints(run.folder, name).remove()
         shutil.rmtree(run.folder / "teacher-masks", ignore_errors=True)
         return trained
 
@@ -71,9 +74,12 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, k
         if not (run.resumed and casm_path.exists()):
             algorithm1(photos, recipe, run, first, origin, casm_path, kind)
         network, about = load_mapping(casm_path)
-        network, area = teach(network, photos, recipe, run)
-        training = about["training"] | {"area": area}
-        save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
+        training = about["training"]
+        if run.together.first:  # minutes, after hours of Algorithm 1
+            network, area = teach(network, photos, recipe, run)
+            training |= {"area": area}
+            save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
+        run.together.wait()
     else:
         training = algorithm1(photos, recipe, run, first, origin, path, kind)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
@@ -83,12 +89,12 @@ def algorithm1(
     photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
     """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
-    players = set_up(place(first, run.device), recipe, kind)
+    players = set_up(place(first, run.device), recipe, kind, run.together)
     memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
     batches = Batches(
         photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
-        smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.together.rank, ranks=run.together.ranks,
     )  # fmt: skip
     log = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
     area = settle(players, batches, run.device)
@@ -109,21 +115,25 @@ def algorithm1(
         "masked_accuracy": sum(row["masked_accuracy"] for row in last) / len(last),
     }
     save_mapping(path, network, {"size": recipe.early_size, "recipe": asdict(recipe), "training": training})
-    (run.folder / "checkpoint.safetensors").unlink(missing_ok=True)
+    Checkpoints(run.folder, "checkpoint").remove()
     return training
 
 
-def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> Players:
+def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, together: Together = ALONE) -> Players:
     """The players of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
+    if together.ranks > 1 and device.type == "cuda":  # on a CPU batch norms cannot be synchronised
+        first = place(convert_sync_batchnorm(first), device)  # type: ignore[no-untyped-call]
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
     mapping = place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
+    for network in (first, mapping):
+        together.agree(network)
     classifier_optimizer = torch.optim.SGD(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
-    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed)
+    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, together)
     if recipe.compile:
         for classifier in (first, samples.drawn):
             classifier.compile_look()
@@ -141,23 +151,25 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping) -> 
         freeze_batch_norm=recipe.freeze_batch_norm,
         reuse_masked=recipe.reuse_masked,
         bfloat16=recipe.precision == "bfloat16",
+        together=together,
     )
 
 
 def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> Log:
     """Run Algorithm 1 from the last checkpoint to the end, keeping log and checkpoints."""
-    checkpoint = run.folder / "checkpoint.safetensors"
-    start = restore(players, checkpoint) if run.resumed and checkpoint.exists() else 0
+    checkpoints = Checkpoints(run.folder, "checkpoint")
+    start = restore(players, kept, checkpoints.newest) if run.resumed and (kept := checkpoints.read(run.say)) else 0
     log = Log(run.folder, "log", start)
     with run.progress(f"Algorithm 1, thinning {recipe.thinning}", start, steps) as advance:
         upcoming = _scheduled(players, batches.between(start, steps, run.device), recipe, run, start, steps)
         for step, measures in enumerate(casm(players, upcoming), start + 1):
             row = _row(measures)
+            check_finite(row["loss"] + row["score"], step, batches, checkpoints)
             log.add(step, **row)
             advance(f"area {row['area']:.2f}, lambda_R {row['lambda_r']:.3g}")
-            if step % recipe.checkpoint_every == 0 and step < steps:
+            if step % recipe.checkpoint_every == 0 and step < steps and run.together.first:
                 log.flush()
-                write_tree(checkpoint, state(players, step))
+                checkpoints.write(state(players, step))
     log.close()
     return log
 
@@ -192,13 +204,14 @@ def settle(players: Players, batches: Batches, device: torch.device) -> float:
         f.train()
         for images, _ in batches.between(0, SETTLE, device):
             f(images)
+        players.together.average_statistics(f)
     f.eval()
     m.eval()
     areas: list[Tensor] = []
     for images, _ in batches.between(0, SETTLE, device):
         _, stages = f.look(images)
         areas.append(m(images, stages).mean())
-    return float(torch.stack(areas).mean())
+    return float(players.together.mean(torch.stack(areas).mean()))
 
 
 def state(players: Players, step: int) -> dict[str, Any]:
@@ -215,9 +228,8 @@ def state(players: Players, step: int) -> dict[str, Any]:
     }
 
 
-def restore(players: Players, checkpoint: Path) -> int:
+def restore(players: Players, kept: dict[str, Any], checkpoint: Path) -> int:
     """Put the players back to where a checkpoint was written; returns its step."""
-    kept = read_tree(checkpoint)
     with undamaged(checkpoint):
         players.classifier.load_state_dict(kept["classifier"])
         players.mapping.load_state_dict(kept["mapping"])

@@ -1,0 +1,32 @@
+"""A run whose batch norms are all frozen, the decoder's too: python frozen_run.py CLASSIFIER OUT, or under torchrun."""
+
+import sys
+from pathlib import Path
+
+from casmap.data.scenes import Scenes
+from casmap.model.decoder import Mapping
+from casmap.training.algorithm import batch_norms
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run
+from casmap.training.together import joined
+from casmap.training.trainer import train
+
+
+class Frozen(Mapping):
+    """Its norms keep the statistics that they begin with, as f's do with freeze_batch_norm."""
+
+    def train(self, mode: bool = True) -> "Frozen":
+        super().train(mode)
+        for norm in batch_norms(self):
+            norm.eval()
+        return self
+
+
+if __name__ == "__main__":
+    classifier, out = sys.argv[1:]
+    recipe = QUICK.replace(
+        size=32, batch=8, steps=20, period=3, sample_limit=4, threads=1, freeze_batch_norm=True, checkpoint_every=6
+    )  # fmt: skip
+    with joined() as together, together.mirrored(Path(out)) as folder:
+        run = Run(folder, recipe, together=together)
+        train(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Frozen)
