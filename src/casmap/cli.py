@@ -45,6 +45,7 @@ EXTRAS = {
     "studies": ("matplotlib", "scipy"),
     "serve": ("fastapi", "uvicorn", "starlette", "pydantic", "anyio", "multipart"),
     "peers": ("captum", "zennit", "torchcam", "skimage"),
+    "scale": ("ray", "pyarrow", "webdataset"),
 }
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
 
@@ -163,8 +164,18 @@ def extract(
     window: Annotated[
         tuple[float, float] | None, typer.Option(metavar="CENTRE WIDTH", help="for DICOM, instead of the file's own")
     ] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="for millions of photos: Parquet files, made on Ray")] = False,
+    address: Annotated[str | None, typer.Option(help="with --ray: of a cluster (default: this machine)")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="with --ray (default: one for each core here)")] = None,
 ) -> None:
     """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
+    if ray:
+        from casmap.extraction_many import extract_many
+
+        many = extract_many(photos, mapping, out, alpha, address, workers, console=console)
+        console.print(f"{many.maps} {'map' if many.maps == 1 else 'maps'} in {out}", soft_wrap=True)
+        name_skipped(many.skipped)
+        return
     from casmap.extraction import extract_photos
     from casmap.saliency_map import VIEWS
 
@@ -338,6 +349,24 @@ def check_data(
         write_whole(json, to_json(report))
     if not report.fine:
         raise typer.Exit(1)
+
+
+@data_commands.command("shard")
+def shard_data(
+    data: Data,
+    out: Annotated[Path, typer.Argument(help="folder to write to")],
+    boxes: Labels = None,
+    split: Split = None,
+    megabytes: Annotated[int, typer.Option(min=1, help="of a shard, about")] = 256,
+) -> None:
+    """Pack photos into tar files (WebDataset shards), for sets of millions and for disks that are far away."""
+    from casmap.data.folders import PhotoFolder
+    from casmap.data.shards import write_shards
+
+    photos = PhotoFolder(data, boxes, split=split)
+    shards = write_shards(photos, out, megabytes, console)
+    console.print(f"{len(photos)} photos of {len(photos.classes)} classes in {shards} shards: {out}", soft_wrap=True)
+    console.print(f"Next: casmap train {out}", soft_wrap=True)
 
 
 @app.command()

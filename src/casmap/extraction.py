@@ -52,7 +52,7 @@ def extract_photos(
     maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too. Masks have
     their photos' size; the overlay of a large JPEG is smaller, unless more kinds of views are asked for.
     """
-    paths, skipped = to_map(find_images(sources))
+    paths, skipped = to_map(sources)
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
     mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
     names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
@@ -123,11 +123,13 @@ def dicom_mask(folder: Path, name: str) -> Path:
     return folder / f"{file_name(name)}-mask{SUFFIX}"
 
 
-def to_map(paths: list[Path]) -> tuple[list[Path], list[str]]:
-    """The photos among the files found, and a sentence for each that is of a kind that is not opened.
+def to_map(sources: list[str]) -> tuple[list[Path], list[str]]:
+    """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
 
     Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
     """
+    left_out: list[str] = []
+    paths = find_images(sources, left_out)
     ours: set[Path] = set()
     for folder in {path.parent for path in paths}:
         with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
@@ -140,7 +142,7 @@ def to_map(paths: list[Path]) -> tuple[list[Path], list[str]]:
     foreign = [path for path in photos if path.suffix.lower() in FOREIGN_SUFFIXES]
     photos = [path for path in photos if path.suffix.lower() not in FOREIGN_SUFFIXES]
     twins = {path.with_suffix("") for path in photos}
-    return photos, [
+    return photos, left_out + [
         f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
     ]
 

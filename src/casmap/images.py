@@ -72,10 +72,17 @@ def open_smaller(path: Path, least: int, window: Window | None = None) -> tuple[
     return _open(path, window, least)
 
 
-def _open(source: Any, window: Window | None, least: int | None = None) -> tuple[Image, tuple[int, int]]:
+def open_bytes(content: bytes, name: str, least: int | None = None) -> Image:
+    """The bytes of a file as `open_image` opens it, under a name of its own; smaller as in `open_smaller`."""
+    return _open(content, None, least, name)[0]
+
+
+def _open(
+    source: Any, window: Window | None, least: int | None = None, name: str = ""
+) -> tuple[Image, tuple[int, int]]:
     """A photo, decoded to a part of its size where it may be, and its true width and height."""
     path = source if isinstance(source, str | Path) else getattr(source, "filename", "")
-    name = str(path) or "The given image"
+    name = name or str(path) or "The given image"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS decides, not a warning
@@ -123,11 +130,12 @@ def image_size(path: Path | io.BytesIO) -> tuple[int, int] | None:
         return None
 
 
-def find_images(sources: Iterable[str | Path]) -> list[Path]:
+def find_images(sources: Iterable[str | Path], left_out: list[str] | None = None) -> list[Path]:
     """List the images that files, folders and glob patterns name: in the order given, each once.
 
     A named file is taken whatever its suffix. Folders are searched to the bottom, and folders and patterns give their
-    visible files with a suffix of a photo, sorted. A source that gives nothing raises UserError.
+    visible files with a suffix of a photo, sorted. A source that gives nothing raises UserError. Links that lead out
+    of a folder are not followed: `left_out` gets a sentence for each.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -138,9 +146,22 @@ def find_images(sources: Iterable[str | Path]) -> list[Path]:
     """
     found: dict[str, Path] = {}
     for source in sources:
-        for path in _images_of(Path(source)):
+        for path in _images_of(Path(source), [] if left_out is None else left_out):
             found.setdefault(os.path.abspath(path), path)
     return list(found.values())
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a path in a folder is a link to something outside of it.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / "in.jpg").symlink_to(folder / "a.jpg"), (folder / "out.jpg").symlink_to("/b.jpg")
+    (None, None)
+    >>> [leads_out(folder / name, folder) for name in ("a.jpg", "in.jpg", "out.jpg")]
+    [False, False, True]
+    """
+    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
 
 
 def encode_png(image: Image) -> bytes:
@@ -242,7 +263,7 @@ def _reason(error: Exception) -> str:
     return f"cannot be opened: {said or type(error).__name__}"
 
 
-def _images_of(source: Path) -> list[Path]:
+def _images_of(source: Path, left_out: list[str]) -> list[Path]:
     """The images that one source names: at least one."""
     try:
         if source.is_dir():
@@ -255,6 +276,10 @@ def _images_of(source: Path) -> list[Path]:
             missing = f"{source} does not exist, and no image matches it as a pattern."
         suffixes = IMAGE_SUFFIXES | FOREIGN_SUFFIXES
         images = [path for path in inside if path.suffix.lower() in suffixes and path.is_file()]
+        if source.is_dir():
+            out = {path for path in inside if leads_out(path, source)}
+            left_out += [f"{path} is a link that leads out of {source}." for path in sorted(out)]
+            images = [path for path in images if path not in out]
     except OSError as error:
         raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
     if not images:

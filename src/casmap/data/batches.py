@@ -15,6 +15,7 @@ from torch import Tensor
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
+from casmap.data.shards import near_order
 from casmap.errors import UserError
 
 READERS = 2  # threads that open photos
@@ -52,6 +53,8 @@ class Batches:
             raise UserError(f"A batch of {self.batch} photos cannot be shared equally by {ranks} processes.")
         self.places = range(rank, self.batch, ranks)  # of the batch that are made here
         self.threads = threads
+        # A million photos take a while to be shuffled; a step or two ahead is another epoch at times.
+        self._order = lru_cache(maxsize=2)(self._shuffled)
         self.least = math.ceil(size / math.sqrt(smallest_crop))  # of a photo, so that no crop has to be enlarged
         self._mean = torch.tensor(mean).view(1, -1, 1, 1) * 255
         self._std = torch.tensor(std).view(1, -1, 1, 1) * 255
@@ -59,7 +62,7 @@ class Batches:
     def indices(self, step: int) -> npt.NDArray[np.int64]:
         """Which photos are in the batch of this step."""
         epoch, place = divmod(step, self.covered // self.batch)
-        return _order(self.seed, epoch, len(self.photos))[place * self.batch : (place + 1) * self.batch]
+        return self._order(epoch)[place * self.batch : (place + 1) * self.batch]
 
     def between(self, start: int, stop: int, device: torch.device | str = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
         """The batches of steps start, ..., stop - 1."""
@@ -79,15 +82,16 @@ class Batches:
         tensor = torch.from_numpy(images).permute(0, 3, 1, 2).to(torch.float32)
         return ((tensor - self._mean) / self._std).contiguous(memory_format=torch.channels_last)
 
+    def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
+        """All photos in the order of an epoch; those of shards near one another."""
+        chance = np.random.default_rng((self.seed, 1, epoch))
+        shards = getattr(self.photos, "shards", None)
+        return chance.permutation(len(self.photos)) if shards is None else near_order(shards, chance)
+
     def _crop(self, index: int, step: int, place: int) -> npt.NDArray[np.uint8]:
         rng = np.random.default_rng((self.seed, 2, step, place))
         crop = random_resized_crop(self.photos.image(index, self.least), self.size, rng, self.smallest_crop)
         return crop[:, ::-1] if self.flip and rng.random() < 0.5 else crop
-
-
-@lru_cache(maxsize=2)  # a million photos take a while to be shuffled; a step or two ahead is another epoch at times
-def _order(seed: int, epoch: int, photos: int) -> npt.NDArray[np.int64]:
-    return np.random.default_rng((seed, 1, epoch)).permutation(photos)
 
 
 def random_resized_crop(

@@ -23,7 +23,7 @@ from casmap.data.layouts import find_layout
 from casmap.data.masks import check_size, open_mask
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, open_image, open_smaller
+from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, leads_out, open_image, open_smaller
 
 Boxes = npt.NDArray[np.float64]
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
@@ -56,10 +56,11 @@ class PhotoFolder:
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
         self._masks, self._parts = _folder(masks), _folder(parts)
-        there, foreign = _photos_in(self.root)
+        there, foreign, away = _photos_in(self.root)
         self._annotations = layout.annotations(Names(there))
         self.problems = list(self._annotations.problems)
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: no kind of file that casmap opens") for name in foreign]
+        self.problems += [Problem(Kind.UNREADABLE, f"{name}: a link that leads out of the folder") for name in away]
         if self._annotations.listed is not None:
             there = list(self._annotations.listed)
         if layout.only is not None:
@@ -188,15 +189,21 @@ def _folder(path: str | Path | None) -> Path | None:
     return None if path is None else Path(path)
 
 
-def _photos_in(root: Path) -> tuple[list[str], list[str]]:
-    """Names of the photos in folders below `root`, or of those in `root` itself; and of files that are not opened."""
+def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
+    """Names of the photos in folders below `root`, or of those in `root` itself; of files that are not opened.
+
+    And of links that lead out of `root`, where nothing is read.
+    """
     folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
-    below = [f"{folder}/{name}" for folder in folders for name in _photos_below(root / folder)]
+    away = [name for name in folders if leads_out(root / name, root)]
+    below = [f"{folder}/{name}" for folder in folders if folder not in away for name in _photos_below(root / folder)]
     flat = _photos_below(root, deep=False)
+    away += [name for name in (*below, *flat) if leads_out(root / name, root)]
+    below, flat = ([name for name in names if name not in away] for names in (below, flat))
     photos = [name for name in below if _suffix(name) in IMAGE_SUFFIXES]
     photos = photos or [name for name in flat if _suffix(name) in IMAGE_SUFFIXES]
     foreign = [name for name in (*below, *flat) if _suffix(name) not in IMAGE_SUFFIXES]
-    return sorted(photos, key=lambda name: name.split("/")), sorted(foreign)
+    return sorted(photos, key=lambda name: name.split("/")), sorted(foreign), sorted(away)
 
 
 def _suffix(name: str) -> str:

@@ -21,6 +21,7 @@ class Readable:
     def __init__(self, photos: PhotoSet, limit: float = 0.01) -> None:
         self.photos, self.limit = photos, limit
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
+        self.shards = getattr(photos, "shards", None)
         self.skipped: dict[int, str] = {}
         self._stand_in: dict[int, int] = {}
         self._lock = Lock()  # photos are read in threads

@@ -6,6 +6,7 @@ from typing import Any, get_args
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import MAX_CLASSES, Half, Scenes, Variant
+from casmap.data.shards import Shards, are_shards
 from casmap.errors import UserError
 
 HELD_OUT = 1_000_000  # added to the seed of scenes that are evaluated, so that none of them was trained on
@@ -26,7 +27,7 @@ def open_photos(
     parts: str | Path | None = None,
     split: str | None = None,
 ) -> PhotoSet:
-    """Open a folder of photos in any layout of `PhotoFolder`, or `scenes[:option=value,...]`.
+    """Open a folder of photos in any layout of `PhotoFolder`, shards, or `scenes[:option=value,...]`.
 
     For example scenes:variant=twins,photos=500,seed=3.
 
@@ -34,6 +35,10 @@ def open_photos(
     ['class-00', 'class-01', 'class-02', 'class-03', 'class-04']
     """
     name, _, options = data.partition(":")
+    if are_shards(data):
+        if boxes or masks or parts or split:
+            raise UserError("Shards are to train on: boxes, masks, parts and splits belong to folders of photos.")
+        return Shards(data)
     if name != "scenes" or Path(data).is_dir():
         return PhotoFolder(data, boxes, masks, parts, split)
     if boxes or masks or parts:

@@ -17,7 +17,6 @@ from casmap.export.objects import SMALLEST, objects_of
 from casmap.export.voc import write_voc
 from casmap.export.yolo import write_yolo
 from casmap.extraction import to_map
-from casmap.images import find_images
 from casmap.mapper import SaliencyMapper, fit
 from casmap.pipeline import Mapped, Pipeline
 
@@ -44,7 +43,7 @@ def annotate_photos(
     """
     if out.is_dir() and any(out.iterdir()):
         raise UserError(f"{out} already holds something: choose another --out.")
-    paths, skipped = to_map(find_images(sources))
+    paths, skipped = to_map(sources)
     mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
     if classes == "predicted" and not mapper.network.predicts:
         raise UserError("This mapping tells no classes: take those of the folders, or none.")

@@ -140,7 +140,7 @@ def prepare(
     if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
         told = f"Photos left out: {len(absent)}, the first {absent[0]}. Every one: casmap data check {data}"
         console.print(told, soft_wrap=True, markup=False)
-    if isinstance(photos, PhotoFolder):
+    if not isinstance(photos, Scenes):
         photos = Readable(photos, changes.get("unreadable", PHOTOS.unreadable))
     if resume and recipe_name is None:
         recipe = kept_recipe(kept).replace(**changes)

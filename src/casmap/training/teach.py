@@ -35,6 +35,7 @@ class PhotosWithMasks:
     def __init__(self, photos: PhotoSet, masks: TaughtMasks) -> None:
         self.photos, self.masks = photos, masks
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
+        self.shards = getattr(photos, "shards", None)
 
     def __len__(self) -> int:
         return len(self.photos)

@@ -1,0 +1,191 @@
+"""Photos in tar files (WebDataset shards), on this disk or at any address that fsspec opens.
+
+A file for each photo is slow where files are many or far away. An index lies beside the shards, so that any photo can
+be read from its place and a run can stop and go on anywhere. Photos are shuffled a few shards at a time, so that what
+is far away is fetched once in an epoch.
+"""
+
+import io
+import tarfile
+import tempfile
+import zipfile
+from collections import OrderedDict
+from pathlib import Path, PurePosixPath
+from threading import Lock
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.atomic import whole_file, write_whole
+from casmap.data.folders import PhotoFolder
+from casmap.data.photos import Annotation
+from casmap.errors import UnreadableImage, UserError
+from casmap.images import open_bytes
+
+INDEX = "index.npz"
+MEGABYTES = 256  # of a shard
+KEPT = 8  # shards from far away that wait on this disk
+DIGITS = 9  # of a photo's number
+
+Order = npt.NDArray[np.int64]
+
+
+def write_shards(photos: PhotoFolder, out: Path, megabytes: int = MEGABYTES, console: Console | None = None) -> int:
+    """Write photos as they are into shards of about so many MB, and their index last; returns how many shards.
+
+    Each photo is NUMBER.jpg (or whatever it is) and NUMBER.cls, its class as a number, as WebDataset has it.
+    """
+    import webdataset
+
+    if (out / INDEX).exists():
+        raise UserError(f"{out} holds shards already: choose another folder.")
+    places: list[tuple[int, int, int]] = []
+    number = shard = 0
+    with Progress(console=console or Console(quiet=True), transient=True) as bar:
+        task = bar.add_task("packing", total=len(photos))
+        while number < len(photos):
+            with whole_file(out / shard_name(shard)) as aside:
+                with webdataset.TarWriter(str(aside)) as writer:
+                    written = 0
+                    while number < len(photos) and written < megabytes * 10**6:
+                        path = photos.path(number)
+                        try:
+                            content = path.read_bytes()
+                        except OSError as error:
+                            raise UserError(f"{path} cannot be read: {error.strerror}.") from error
+                        key, kind = f"{number:0{DIGITS}}", path.suffix.lower().lstrip(".")
+                        writer.write({"__key__": key, kind: content, "cls": int(photos.labels[number])})
+                        written += len(content)
+                        number += 1
+                        bar.advance(task)
+                places += [(shard, offset, length) for offset, length in members(aside)]
+            shard += 1
+    index = io.BytesIO()
+    shards, offsets, lengths = np.array(places, np.int64).T
+    np.savez(
+        index, labels=photos.labels, shards=shards, offsets=offsets, lengths=lengths,
+        names=_packed(photos.names), classes=_packed(photos.classes),
+    )  # fmt: skip
+    write_whole(out / INDEX, index.getvalue())
+    return shard
+
+
+def members(shard: Path) -> list[tuple[int, int]]:
+    """Where the photos of a shard begin, and how long they are, in the order of their numbers."""
+    with tarfile.open(shard, "r:") as archive:
+        photos = sorted((one for one in archive if not one.name.endswith(".cls")), key=lambda one: one.name)
+        return [(one.offset_data, one.size) for one in photos]
+
+
+def shard_name(number: int) -> str:
+    """The file of a shard.
+
+    >>> shard_name(7)
+    'shard-000007.tar'
+    """
+    return f"shard-{number:06}.tar"
+
+
+def are_shards(data: str) -> bool:
+    """Whether DATA names shards: an address, or a folder with an index.
+
+    >>> are_shards("s3://bucket/imagenet"), are_shards("photos")
+    (True, False)
+    """
+    return "://" in data or (Path(data) / INDEX).is_file()
+
+
+class Shards:
+    """The photos that `write_shards` wrote, at any address; shards (N,): in which one each photo is."""
+
+    def __init__(self, address: str) -> None:
+        import fsspec  # torch brings it
+
+        self.address = address
+        try:
+            self._files, root = fsspec.core.url_to_fs(address)
+            self._root = PurePosixPath(root)
+            content = self._files.cat_file(str(self._root / INDEX))
+        except (OSError, ValueError, ImportError) as error:
+            raise UserError(f"There are no shards at {address}: {_reason(error)}.") from error
+        self._take(content)
+        self._here: OrderedDict[int, Path] = OrderedDict()
+        self._lock = Lock()  # photos are read in threads
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
+        """Photo number `index`: (H, W, 3) RGB."""
+        start, length = int(self._offsets[index]), int(self._lengths[index])
+        try:
+            with open(self._shard(int(self.shards[index])), "rb") as file:
+                file.seek(start)
+                content = file.read(length)
+        except OSError as error:
+            raise UserError(f"{self.address}/{shard_name(int(self.shards[index]))}: {_reason(error)}.") from error
+        if len(content) != length:
+            raise UnreadableImage(f"{self.names[index]} is cut off: {shard_name(int(self.shards[index]))} is damaged.")
+        return open_bytes(content, self.names[index], least)
+
+    def annotation(self, index: int) -> Annotation | None:
+        """Shards are to train on: nothing but the class is known."""
+        return None
+
+    def _shard(self, number: int) -> Path:
+        """The file of a shard on this disk: where it is, or where it was fetched to."""
+        if "file" in self._files.protocol:  # of this machine
+            return Path(self._root) / shard_name(number)
+        with self._lock:
+            if number in self._here:
+                self._here.move_to_end(number)
+                return self._here[number]
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="casmap-shards-")
+            to = Path(self._folder.name) / shard_name(number)
+            self._files.get_file(str(self._root / shard_name(number)), str(to))
+            self._here[number] = to
+            while len(self._here) > KEPT:
+                self._here.popitem(last=False)[1].unlink()  # whoever has opened it can go on reading
+            return to
+
+    def _take(self, content: bytes) -> None:
+        """The index, which must hold together."""
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as index:
+                self.labels = index["labels"].astype(np.int64)
+                self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
+                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
+            numbers = (self.labels, self.shards, self._offsets, self._lengths)
+            if not all(part.shape == (len(self.names),) and (part >= 0).all() for part in numbers) or not self.names:
+                raise ValueError("its parts do not fit together")
+            if self.labels.max() >= len(self.classes):
+                raise ValueError("it has photos of no class")
+        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise UserError(f"The index of the shards at {self.address} is damaged.") from error
+
+
+def near_order(shards: Order, chance: np.random.Generator, near: int = KEPT // 2) -> Order:
+    """Photos in random order, (N,): the shards at random, and the photos of a few of them at a time at random.
+
+    >>> near_order(np.array([0, 0, 1, 1, 2, 2]), np.random.default_rng(0), near=1).tolist()
+    [2, 3, 4, 5, 1, 0]
+    """
+    which, inside = np.unique(shards, return_inverse=True)
+    place = chance.permutation(len(which))[inside] // near  # of each photo's group of shards
+    return np.lexsort((chance.random(len(shards)), place))
+
+
+def _packed(texts: list[str]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)
+
+
+def _unpacked(content: npt.NDArray[np.uint8]) -> list[str]:
+    return content.tobytes().decode("utf-8", "surrogateescape").split("\0")
+
+
+def _reason(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
