@@ -5,7 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test bench lint format clean
+SOAK := tests/test_fuzz.py tests/test_intruders.py tests/test_extraction_many.py tests/training/test_kills.py \
+  tests/training/test_together.py tests/web/test_load.py tests/web/test_schema.py
+
+.PHONY: demo test soak bench sbom lint format clean
 
 demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
 	$(BIN)/casmap demo --out demo
@@ -14,8 +17,15 @@ test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
 	$(MAKE) --no-print-directory lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
 
+soak: $(VENV)/.test $(VENV)/.browser ## the long tests in full: kills, fuzzing, load, Ray, two hosts (less than an hour)
+	CASMAP_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 $(SOAK)
+
 bench: $(VENV)/.bench ## how fast, as ratios, into docs/benchmarks.md; nothing else should run meanwhile
 	$(BIN)/python benchmarks/all.py
+
+sbom: $(VENV)/.test ## all that is installed, as CycloneDX, in sbom.json
+	$(PIP_INSTALL) cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file sbom.json $(VENV)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -51,6 +51,12 @@ for line in sys.stdin:
 """
 
 
+@pytest.fixture(scope="session")
+def long() -> bool:
+    """Whether there is an hour: `make soak` runs long tests in full, `make test` a short form of each."""
+    return "CASMAP_SOAK" in os.environ
+
+
 @dataclass
 class Done:
     """How a command ended."""

@@ -1,0 +1,182 @@
+"""Files that somebody, or a bad disk, has changed: a clear error or a right answer, soon, and within memory."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from casmap.data.folders import PhotoFolder
+from casmap.data.scenes import Scenes
+from casmap.data.shards import INDEX, write_shards
+from casmap.data.sources import open_photos
+from casmap.data.write import write_photos
+from casmap.export.annotate import annotate_photos
+from casmap.export.onnx import export_onnx
+from casmap.images import encode_jpeg
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
+from casmap.model.files import save_mapping
+from casmap.model.network import SaliencyNetwork
+
+SECONDS, MEGABYTES = 10, 2048
+SHORT, LONG = 8, 64  # files of each kind
+
+WAYS = ("put", "cut", "insert", "repeat", "end")
+Changes = list[tuple[str, float, bytes]]
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(WAYS), st.floats(0, 1), st.binary(min_size=1, max_size=9)),
+    min_size=1,
+    max_size=6,
+)  # fmt: skip
+
+
+def changed(content: bytes, changes: Changes) -> bytes:
+    """Bytes put, cut out, inserted, repeated, or the rest left away, at a place from 0 to 1; the head more often."""
+    for what, where, some in changes:
+        at = int(where**3 * len(content))
+        match what:
+            case "put":
+                content = content[:at] + some + content[at + len(some) :]
+            case "cut":
+                content = content[:at] + content[at + 13 * len(some) :]
+            case "insert":
+                content = content[:at] + some + content[at:]
+            case "repeat":
+                content = content[:at] + content[at : at + 40] * len(some) + content[at:]
+            case _:
+                content = content[:at]
+    return content
+
+
+class Opener:
+    """A process that opens files, and is begun again when one of them has ended it."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def open(self, kind: str, path: Path) -> tuple[str, int]:
+        """What it says of a file, and MB."""
+        if self.process is None:
+            program = Path(__file__).parent / "opens.py"
+            self.process = subprocess.Popen(
+                [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+            self._ask("image", Path("missing.jpg"), 120)  # once all is imported
+        return self._ask(kind, path, SECONDS)
+
+    def _ask(self, kind: str, path: Path, seconds: int) -> tuple[str, int]:
+        process = self.process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{kind} {path}\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], seconds)
+        line = process.stdout.readline() if ready else ""
+        if not line:
+            self.stop()
+            return f"no answer within {seconds} seconds" if not ready else "the process has died", 0
+        said, megabytes = json.loads(line)
+        return said, megabytes
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+@pytest.fixture(scope="module")
+def opener():
+    one = Opener()
+    yield one
+    one.stop()
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> dict[str, tuple[str, Path]]:
+    """A good file of each kind, by what it is."""
+    folder = tmp_path_factory.mktemp("good")
+    write_photos(Scenes(photos=4, classes=2, size=48), folder / "scenes")
+    photos = folder / "photos"
+    (folder / "scenes" / "photos").rename(photos)
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", 3)
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), ["a", "b", "c"], True).eval()
+    save_mapping(folder / "mapping.safetensors", network, {"size": 32})
+    export_onnx(network, {"size": 32}, folder / "mapping.onnx")
+    found = {"safetensors": ("mapping", folder / "mapping.safetensors"), "onnx": ("mapping", folder / "mapping.onnx")}
+    picture = Scenes(photos=1, size=48).image(0)
+    (folder / "photo.jpg").write_bytes(encode_jpeg(picture))
+    PIL.Image.fromarray(picture).save(folder / "photo.png")
+    PIL.Image.fromarray(picture).save(folder / "photo.webp")
+    PIL.Image.fromarray(picture).save(folder / "photo.gif")
+    PIL.Image.fromarray(picture[..., 0].astype(np.uint16) * 250).save(folder / "photo.tif")
+    for kind in ("jpg", "png", "webp", "gif", "tif"):
+        found[kind] = ("image", folder / f"photo.{kind}")
+    found["csv"] = ("annotations", folder / "boxes.csv")
+    (folder / "scenes" / "boxes.csv").rename(folder / "boxes.csv")
+    for form, ending in (("coco", "json"), ("label-studio", "json"), ("cvat", "xml")):
+        path, _, _ = annotate_photos([str(photos)], None, folder / form, form)
+        (folder / f"{form}.{ending}").write_bytes(path.read_bytes())
+        found[form] = ("annotations", folder / f"{form}.{ending}")
+    (folder / "recipe.toml").write_text('recipe = "quick"\nthinning = "L"\narea = 0.4\nsteps = 30\n')
+    (folder / "recipe.yaml").write_text("recipe: quick\nthinning: L\narea: 0.4\nsteps: 30\n")
+    found["toml"], found["yaml"] = ("recipe", folder / "recipe.toml"), ("recipe", folder / "recipe.yaml")
+    write_shards(PhotoFolder(photos), folder / "shards")
+    found["shards"] = ("shards", folder / "shards" / INDEX)
+    assert len(open_photos(str(folder / "shards"))) == 4
+    return found
+
+
+KINDS = (
+    "safetensors", "onnx", "jpg", "png", "webp", "gif", "tif", "csv", "coco", "label-studio", "cvat", "toml", "yaml",
+    "shards",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_good_one_is_opened(good, opener, name) -> None:
+    assert opener.open(*good[name])[0] == "fine"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_changed_one_is_refused_or_opened_and_nothing_else(good, opener, name, long) -> None:
+    kind, path = good[name]
+    content = path.read_bytes()
+    beside = path.with_name(INDEX if kind == "shards" else f"changed-{path.name}")
+    seen: Counter[str] = Counter()
+
+    @settings(
+        max_examples=LONG if long else SHORT, deadline=None, database=None, derandomize=not long,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    )  # fmt: skip
+    @given(CHANGES)
+    def try_one(changes: Changes) -> None:
+        beside.write_bytes(changed(content, changes))
+        said, megabytes = opener.open(kind, beside)
+        assert said in ("fine", "refused"), said
+        assert megabytes < MEGABYTES
+        seen[said] += 1
+
+    try:
+        try_one()
+    finally:
+        if kind == "shards":
+            beside.write_bytes(content)
+        else:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+    assert seen.total() >= (LONG if long else SHORT) // 2

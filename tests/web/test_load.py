@@ -1,0 +1,88 @@
+"""The server under many clients at once, bad ones among them."""
+
+import io
+import random
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap.data.scenes import Scenes
+from casmap.images import encode_jpeg
+
+CLIENTS, SHORT, LONG = 50, 6, 120
+
+
+def resident(pid: int) -> float:
+    """MB of memory that a process has."""
+    text = Path(f"/proc/{pid}/statm").read_text()
+    return int(text.split()[1]) * 4096 / 1e6
+
+
+def bad_uploads() -> list[bytes]:
+    """No picture, half a picture, a picture of many pixels in few bytes, and too many bytes."""
+    good, bomb = encode_jpeg(Scenes(photos=1, size=64).image(0)), io.BytesIO()
+    PIL.Image.fromarray(np.zeros((5000, 5000), np.uint8)).save(bomb, "PNG")
+    return [b"", b"no picture", good[: len(good) // 2], bomb.getvalue(), bytes(3 << 20), b"\x00" * 1000]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, long) -> None:
+    server = start("--megabytes", "2", "--megapixels", "4")
+    good = [encode_jpeg(Scenes(photos=4, size=96).image(number)) for number in range(4)]
+    bad, seconds = bad_uploads(), LONG if long else SHORT
+    seen: Counter[tuple[str, int]] = Counter()
+    lock, end = threading.Lock(), time.monotonic() + seconds
+    memory: list[float] = []
+
+    def send(body: bytes) -> int:
+        request = urllib.request.Request(f"{server.address}/api/map", body)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                answer.read()
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            error.read()
+            return error.code
+        except (ConnectionError, urllib.error.URLError):  # refused while it was still sending: too long
+            return 413
+
+    def client(number: int) -> None:
+        chance = random.Random(number)
+        while time.monotonic() < end:
+            is_good = chance.random() < 0.6
+            body = chance.choice(good if is_good else bad)
+            for attempt in range(1000):
+                status = send(body)
+                with lock:
+                    seen["good" if is_good else "bad", status] += 1
+                if status != 503:
+                    break
+                time.sleep(0.02 * chance.random() * (attempt + 1))
+            else:
+                raise AssertionError("never answered")
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    for one in clients:
+        one.start()
+    while time.monotonic() < end:
+        memory.append(resident(server.process.pid))
+        time.sleep(seconds / 20)
+    for one in clients:
+        one.join(60)
+        assert not one.is_alive()
+    statuses = {kind: {status for which, status in seen if which == kind} for kind in ("good", "bad")}
+    assert statuses["good"] <= {200, 503}
+    assert 200 in statuses["good"]
+    assert statuses["bad"] <= {400, 413, 415, 422, 503}
+    assert statuses["bad"] & {400, 413, 415, 422}
+    half = len(memory) // 2
+    assert max(memory[half:]) < max(memory[: half + 1]) * 1.25 + 50
+    with urllib.request.urlopen(f"{server.address}/api/health", timeout=60) as answer:
+        assert answer.status == 200
