@@ -6,10 +6,12 @@ python benchmarks/cold.py
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from bench import Ratio, in_turns, ratio, tell
+from size import install_core
 
 from casmap.data.scenes import Scenes
 from casmap.images import encode_jpeg
@@ -29,13 +31,14 @@ SaliencyMapper.load(sys.argv[1])(sys.argv[2]).box()
 
 
 def main() -> None:
-    """Every turn is a process of its own."""
+    """Every turn is a process of its own, in an environment that holds the core and nothing else."""
     with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        run = partial(start, install_core(Path(folder)))
         photo = Path(folder) / "photo.jpg"
         photo.write_bytes(encode_jpeg(Scenes(photos=1, size=384).image(0)))
         seconds = in_turns(
             {
-                "python": lambda: run("-c", "pass"),
                 "help": lambda: run("-m", "casmap", "--help"),
                 "runtime": lambda: run("-c", RUNTIME, str(SHIPPED)),
                 "map": lambda: run("-c", MAP, str(SHIPPED), str(photo)),
@@ -58,9 +61,9 @@ def main() -> None:
     )
 
 
-def run(*arguments: str) -> None:
-    """A process of this Python."""
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+def start(python: Path, *arguments: str) -> None:
+    """A process, until it ends."""
+    subprocess.run([python, *arguments], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

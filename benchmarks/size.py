@@ -19,14 +19,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         before = megabytes(Path(folder))
-        install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(ROOT)]
-        subprocess.run([Path(folder) / "bin" / "python", *install], check=True)
+        install_core(Path(folder))
         added = megabytes(Path(folder)) - before
         packages = next(Path(folder).glob("lib/python*/site-packages")).iterdir()
         sizes = {package.name: megabytes(package) for package in packages if package.is_dir()}
         largest = sorted(sizes, key=lambda name: -sizes[name])[:SHOWN]
         parts = ", ".join(f"{name} {sizes[name]:.0f}" for name in largest)
         tell([Ratio("MB that a core install takes", added, added, added, "<= 300", parts)])
+
+
+def install_core(environment: Path) -> Path:
+    """Install what somebody needs who extracts maps; gives its Python."""
+    python = environment / "bin" / "python"
+    install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(ROOT)]
+    subprocess.run([python, *install], check=True)
+    return python
 
 
 def megabytes(folder: Path) -> float:
