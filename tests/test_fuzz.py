@@ -30,7 +30,7 @@ from casmap.model.files import save_mapping
 from casmap.model.network import SaliencyNetwork
 
 SECONDS, MEGABYTES = 10, 2048
-SHORT, LONG = 8, 64  # files of each kind
+SHORT, LONG = 5, 72  # files of each kind
 
 WAYS = ("put", "cut", "insert", "repeat", "end")
 Changes = list[tuple[str, float, bytes]]

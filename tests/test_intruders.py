@@ -97,19 +97,27 @@ def test_a_recipe_is_no_program(tmp_path) -> None:
 
 def test_an_onnx_file_reads_no_other_file(tmp_path) -> None:
     """A tensor of an ONNX file may lie in another file: not in one outside the mapping's folder."""
-    (tmp_path / "secret.bin").write_bytes(np.ones(1 << 20, np.uint8).tobytes())
     inside = tmp_path / "inside"
     inside.mkdir()
     model = onnx.load(str(SHIPPED))
     tensor = max(model.graph.initializer, key=lambda one: len(one.raw_data))
+    for path in (tmp_path / "secret.bin", inside / "own.bin"):
+        path.write_bytes(tensor.raw_data)
     length = len(tensor.raw_data)
     tensor.ClearField("raw_data")
     tensor.data_location = onnx.TensorProto.EXTERNAL
-    for key, value in (("location", "../secret.bin"), ("offset", "0"), ("length", str(length))):
-        tensor.external_data.add(key=key, value=value)
-    (inside / "mapping.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(UserError, match="not a readable ONNX file"):
-        SaliencyMapper.load(inside / "mapping.onnx")
+
+    def load(location: str) -> SaliencyMapper:
+        del tensor.external_data[:]
+        for key, value in (("location", location), ("offset", "0"), ("length", str(length))):
+            tensor.external_data.add(key=key, value=value)
+        (inside / "mapping.onnx").write_bytes(model.SerializeToString())
+        return SaliencyMapper.load(inside / "mapping.onnx")
+
+    assert load("own.bin").size == 224
+    for location in ("../secret.bin", str(tmp_path / "secret.bin")):
+        with pytest.raises(UserError, match="not a readable ONNX file"):
+            load(location)
 
 
 @pytest.fixture

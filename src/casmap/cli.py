@@ -170,6 +170,8 @@ def extract(
 ) -> None:
     """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
     if ray:
+        if everything or window is not None or device != "cpu":
+            raise UserError("--ray writes rows, not pictures, on CPUs: leave out --everything, --window and --device.")
         from casmap.extraction_many import extract_many
 
         many = extract_many(photos, mapping, out, alpha, address, workers, console=console)

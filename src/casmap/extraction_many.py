@@ -27,6 +27,7 @@ from casmap.pipeline import cores
 
 PART = 1000  # photos of a file
 BATCH = 8  # that a worker maps at a time
+RETRIES = 10  # of a part, and of a worker: a photo that ends its worker each time ends the command at last
 SETTING = "parts.json"
 
 
@@ -86,8 +87,8 @@ def _work(rows: list[dict[str, Any]], mapping: Path, out: Path, alpha: float, wo
         fn_constructor_args=(mapping, out, alpha),
         compute=ray.data.ActorPoolStrategy(size=workers),
         num_cpus=1,
-        max_restarts=-1,
-        max_task_retries=-1,
+        max_restarts=RETRIES,
+        max_task_retries=RETRIES,
     )
     with Progress(console=console or Console(quiet=True), transient=True) as bar:
         task = bar.add_task("extracting", total=sum(len(row["paths"]) for row in rows))
@@ -119,18 +120,27 @@ class PartMaker:
             try:
                 photos[path] = open_image(path)
             except UnreadableImage as error:
-                rows[path] = {"path": path, "error": str(error)}
+                rows[path] = {"path": readable(path), "error": readable(str(error))}
         if photos:
             squares = np.stack([resize(photo, self.mapper.size, "squash") for photo in photos.values()])
             masks, logits = self.mapper.masks(squares)
             for (path, photo), mask, row in zip(photos.items(), masks, logits, strict=True):
                 height, width = photo.shape[:2]
-                label = self.mapper.titles[int(row.argmax())]
-                found = objects_of(fit(mask, width, height), label, "largest", 0.0, self.alpha)
-                rows[path] = {"path": path, "width": width, "height": height, "label": label}
+                label = self.mapper.titles[int(row.argmax())] if self.mapper.network.predicts else None
+                found = objects_of(fit(mask, width, height), label or "", "largest", 0.0, self.alpha)
+                rows[path] = {"path": readable(path), "width": width, "height": height, "label": label}
                 for one in found:
                     rows[path] |= {"box": list(one.box), "rle": one.rle["counts"], "score": one.score}
         return [rows[path] for path in paths]
+
+
+def readable(text: str) -> str:
+    """A text without the half characters that stand for bytes of file names that are no text; Parquet has none.
+
+    >>> readable("cat-" + bytes([233]).decode("utf-8", "surrogateescape"))
+    'cat-\\\\xe9'
+    """
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def schema() -> Any:

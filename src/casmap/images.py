@@ -280,6 +280,7 @@ def _images_of(source: Path, left_out: list[str]) -> list[Path]:
             out = {path for path in inside if leads_out(path, source)}
             left_out += [f"{path} is a link that leads out of {source}." for path in sorted(out)]
             images = [path for path in images if path not in out]
+            missing += f" {len(out)} links lead out of it, and are not followed." * bool(out)
     except OSError as error:
         raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
     if not images:

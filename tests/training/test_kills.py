@@ -14,7 +14,7 @@ from casmap.training.checkpoints import Checkpoints
 
 TRAIN = [
     sys.executable, "-m", "casmap", "train", "scenes:classes=4,photos=32,size=32", "--recipe", "quick", "--size", "32",
-    "--batch", "8", "--first-steps", "120", "--steps", "200", "--period", "9", "--sample-limit", "5", "--threads", "1",
+    "--batch", "6", "--first-steps", "120", "--steps", "200", "--period", "9", "--sample-limit", "5", "--threads", "1",
     "--checkpoint-every", "7",
 ]  # fmt: skip
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -56,7 +56,7 @@ def kill(out: Path, chance: random.Random) -> bool:
 
 def test_killed_again_and_again_it_ends_bit_identical(whole, tmp_path, long) -> None:
     chance, deaths, round_ = random.Random(0), 0, 0
-    wanted = 20 if long else 3
+    wanted = 20 if long else 2
     while deaths < wanted:
         out = tmp_path / str(round_)
         while deaths < wanted and not (out / "mapping.safetensors").exists():

@@ -17,7 +17,7 @@ def test_rows_appear_on_disk_with_flush_and_not_before(tmp_path) -> None:
     assert (tmp_path / "log.csv").read_text() == "step,loss,area\n1,0.5,0.123456789\n"
     log.add(2, loss=0.25, area=1.0)
     log.close()
-    assert (tmp_path / "log.csv").read_text() == "step,loss,area\n1,0.5,0.123456789\n2,0.25,1\n"
+    assert (tmp_path / "log.csv").read_text() == "step,loss,area\n1,0.5,0.123456789\n2,0.25,1.0\n"
 
 
 def test_a_log_without_rows_has_a_header_all_the_same(tmp_path) -> None:

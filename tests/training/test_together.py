@@ -87,8 +87,16 @@ def test_two_processes_take_the_steps_of_one(first, tmp_path) -> None:
     assert not list((tmp_path / "two").glob("checkpoint*"))
 
 
-def test_they_agree_where_batch_norms_follow_the_pictures_and_f0_is_trained(tmp_path) -> None:
-    """Each has its own statistics then, so that losses are others; but a run has one classifier, and ends."""
+def test_they_agree_where_batch_norms_follow_the_pictures(first, tmp_path) -> None:
+    """Each has its own statistics then, so that losses are others than one process's; but a run has one classifier."""
+    program = str(Path(__file__).parent / "frozen_run.py")
+    said = run(torchrun(2, program, first, str(tmp_path / "run"), "free"))
+    hashes = [line.split()[1] for line in said.splitlines() if line.startswith("weights ")]
+    assert len(hashes) == 2
+    assert len(set(hashes)) == 1
+
+
+def test_f0_is_trained_together_too(tmp_path) -> None:
     run(torchrun(2, *training(tmp_path / "run", "--first-steps", "6")))
     assert len(log_of(tmp_path / "run", "classifier-log")) == 6
     assert (tmp_path / "run" / "mapping.safetensors").exists()
@@ -125,6 +133,14 @@ def test_two_hosts_end_as_two_processes_of_one(first, two, tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "0" / "mapping.safetensors").read_bytes() == (two / "mapping.safetensors").read_bytes()
     assert not (tmp_path / "1").exists()  # one of them writes
+
+
+def test_torchrun_resumes_only_what_it_has_begun_itself(first, two, tmp_path) -> None:
+    shutil.copytree(two, tmp_path / "run")
+    command = torchrun(2, *training(tmp_path / "run", "--classifier", first), restarts=1)
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    assert done.returncode != 0
+    assert "already holds a run" in done.stderr
 
 
 def children_of(parent: int) -> list[int]:

@@ -53,7 +53,15 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
         except (ConnectionError, urllib.error.URLError):  # refused while it was still sending: too long
             return 413
 
+    failed: list[BaseException] = []
+
     def client(number: int) -> None:
+        try:
+            ask(number)
+        except BaseException as error:
+            failed.append(error)
+
+    def ask(number: int) -> None:
         chance = random.Random(number)
         while time.monotonic() < end:
             is_good = chance.random() < 0.6
@@ -77,6 +85,7 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
     for one in clients:
         one.join(60)
         assert not one.is_alive()
+    assert not failed, failed[0]
     statuses = {kind: {status for which, status in seen if which == kind} for kind in ("good", "bad")}
     assert statuses["good"] <= {200, 503}
     assert 200 in statuses["good"]

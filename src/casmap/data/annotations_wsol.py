@@ -128,4 +128,6 @@ def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.
     All that is not black is marked, as there.
     """
     file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
+    if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
+        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path} is outside of the folders given")
     return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)

@@ -53,6 +53,8 @@ class PhotoFolder:
     ) -> None:
         layout = find_layout(Path(root), None if boxes is None else Path(boxes), split)
         self.root = layout.photos
+        if not self.root.resolve().is_relative_to(Path(root).resolve()):
+            raise UserError(f"{self.root} is a link that leads out of {root}: give the folder that it leads to.")
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
         self._masks, self._parts = _folder(masks), _folder(parts)
@@ -73,6 +75,7 @@ class PhotoFolder:
                 self.problems += [Problem(Kind.NO_CLASS, name), *self._annotations.of(name).problems]
         if not labels:
             closed = f" {len(foreign)} files are of kinds that casmap does not open: {foreign[0]}." if foreign else ""
+            closed += f" {len(away)} links lead out of it, and are not followed: {away[0]}." if away else ""
             raise UserError(
                 f"There are no photos in class folders below {root}: give each class a folder with its photos, or give "
                 f"annotations that name the classes.{closed}"
@@ -195,10 +198,10 @@ def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
     And of links that lead out of `root`, where nothing is read.
     """
     folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
-    away = [name for name in folders if leads_out(root / name, root)]
+    away = {name for name in folders if leads_out(root / name, root)}
     below = [f"{folder}/{name}" for folder in folders if folder not in away for name in _photos_below(root / folder)]
     flat = _photos_below(root, deep=False)
-    away += [name for name in (*below, *flat) if leads_out(root / name, root)]
+    away |= {name for name in (*below, *flat) if leads_out(root / name, root)}
     below, flat = ([name for name in names if name not in away] for names in (below, flat))
     photos = [name for name in below if _suffix(name) in IMAGE_SUFFIXES]
     photos = photos or [name for name in flat if _suffix(name) in IMAGE_SUFFIXES]

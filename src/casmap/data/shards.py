@@ -2,10 +2,11 @@
 
 A file for each photo is slow where files are many or far away. An index lies beside the shards, so that any photo can
 be read from its place and a run can stop and go on anywhere. Photos are shuffled a few shards at a time, so that what
-is far away is fetched once in an epoch.
+is far away is fetched once in an epoch by each process.
 """
 
 import io
+import os
 import tarfile
 import tempfile
 import zipfile
@@ -27,6 +28,7 @@ from casmap.images import open_bytes
 INDEX = "index.npz"
 MEGABYTES = 256  # of a shard
 KEPT = 8  # shards from far away that wait on this disk
+LARGEST = 1 << 50  # bytes of a shard
 DIGITS = 9  # of a photo's number
 
 Order = npt.NDArray[np.int64]
@@ -124,7 +126,7 @@ class Shards:
         try:
             with open(self._shard(int(self.shards[index])), "rb") as file:
                 file.seek(start)
-                content = file.read(length)
+                content = file.read(min(length, os.fstat(file.fileno()).st_size))
         except OSError as error:
             raise UserError(f"{self.address}/{shard_name(int(self.shards[index]))}: {_reason(error)}.") from error
         if len(content) != length:
@@ -160,7 +162,8 @@ class Shards:
                 self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
                 self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
             numbers = (self.labels, self.shards, self._offsets, self._lengths)
-            if not all(part.shape == (len(self.names),) and (part >= 0).all() for part in numbers) or not self.names:
+            fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
+            if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
                 raise ValueError("its parts do not fit together")
             if self.labels.max() >= len(self.classes):
                 raise ValueError("it has photos of no class")

@@ -24,6 +24,7 @@ from casmap.training.run import Run, undamaged
 
 SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
 HINT = 480  # steps
+CHECKPOINT = "classifier-checkpoint"
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
@@ -50,7 +51,9 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
+                place(classifier, run.device)
                 accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
+                run.together.wait_long()
                 run.together.agree(classifier)
                 told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
@@ -67,6 +70,7 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
                 )
             origin += f"{' and '.join(told)}."
     save_classifier(done, classifier, list(photos.classes), {"origin": origin})
+    Checkpoints(run.folder, CHECKPOINT).remove()  # only now
     return classifier, origin
 
 
@@ -150,7 +154,7 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
     device, together = run.device, run.together
-    place(classifier, device).train()
+    together.synchronised(place(classifier, device)).train()
     batches = Batches(
         photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
@@ -158,7 +162,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     )  # fmt: skip
     together.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    checkpoints = Checkpoints(run.folder, "classifier-checkpoint")
+    checkpoints = Checkpoints(run.folder, CHECKPOINT)
     start = 0
     if run.resumed and (state := checkpoints.read(run.say)):
         with undamaged(checkpoints.newest):
@@ -189,7 +193,6 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
                     {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}
                 )
     log.close()
-    checkpoints.remove()
     last = log.rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 

@@ -25,11 +25,11 @@ class Log:
             self._tensorboard.add_scalar(key, number, step)
 
     def flush(self) -> None:
-        """Write the CSV file, whole."""
+        """Write the CSV file, whole, and numbers with all their digits: a resumed run goes on from them."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.rows[0] if self.rows else ["step"], lineterminator="\n")
         writer.writeheader()
-        writer.writerows({k: f"{v:.9g}" if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
+        writer.writerows({k: repr(v) if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
         write_whole(self.path, text.getvalue())
         self._tensorboard.flush()
 

@@ -16,11 +16,12 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.model.device import find_device
 from casmap.training.recipes import Recipe
-from casmap.training.together import ALONE, Together
+from casmap.training.together import ALONE, Together, agent, is_lost
 
 _WRITTEN = (
     "checkpoint-next", "classifier-checkpoint-next", "taught-checkpoint-next", "classifier", "casm", "mapping"
 )  # fmt: skip
+AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
 _CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result
 
 
@@ -62,6 +63,8 @@ class Run:
             write_whole(kept, described)
         elif kept.exists() and kept.read_text() != described:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
+        if self.together.ranks > 1:
+            write_whole(self.folder / AGENT, agent())
         for name in _WRITTEN if self.resumed else ():
             for aside in self.folder.glob(f".{name}-????????.safetensors"):  # what a killed run was writing
                 aside.unlink()
@@ -119,6 +122,8 @@ def undamaged(checkpoint: Path) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        if is_lost(error):  # nothing is wrong with the checkpoint
+            raise
         raise UserError(f"{checkpoint} is a damaged checkpoint; without it the run begins anew.") from error
 
 

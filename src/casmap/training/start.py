@@ -30,10 +30,10 @@ from casmap.training.algorithm import casm
 from casmap.training.first import backbone_of, check_weights, first_classifier, is_ready
 from casmap.training.head import ENOUGH, has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
-from casmap.training.run import Run, kept_recipe
+from casmap.training.run import AGENT, Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
 from casmap.training.teacher import CUT_ON
-from casmap.training.together import ALONE, Together, joined, restarted
+from casmap.training.together import ALONE, Together, agent, joined, restarted
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -108,7 +108,8 @@ def prepared(
 ) -> Iterator[tuple[PhotoSet, Run]]:
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
     with joined() as together, together.mirrored(out) as folder:
-        resume = resume or (restarted() and (folder / "recipe.json").exists())
+        ours = restarted() and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
+        resume = together.from_first(b"yes" if resume or ours else b"") == b"yes"
         yield prepare(
             data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, together
         )
@@ -160,9 +161,12 @@ def prepare(
 
 
 def tell_skipped(photos: PhotoSet, run: Run) -> None:
-    """Name the photos that could not be read."""
-    if isinstance(photos, Readable) and photos.skipped:
-        run.say(photos.told())
+    """Name the photos that could not be read, whichever process found them."""
+    if isinstance(photos, Readable):
+        for skipped in run.together.from_each(json.dumps(list(photos.skipped.items())).encode()):
+            photos.skipped |= dict(json.loads(skipped))
+        if photos.skipped:
+            run.say(photos.told())
 
 
 def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:
@@ -175,7 +179,7 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
     backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
     largest = 224 if fast or pretrained else 128
-    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in _spread_out(len(photos), SAMPLE)))
+    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in _some(photos, SAMPLE)))
     size = max(32, min(largest, side // 32 * 32))
     like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
     base = like.replace(
@@ -287,7 +291,7 @@ def time_step(recipe: Recipe, classes: int) -> Timed:
 
 def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
     """Measure how long a photo takes to be opened."""
-    indices = _spread_out(len(photos), looked_at)
+    indices = _some(photos, looked_at)
     began = time.monotonic()
     for index in indices:
         photos.image(index)
@@ -349,5 +353,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
-def _spread_out(count: int, most: int) -> list[int]:
+def _some(photos: PhotoSet, most: int) -> list[int]:
+    """Photos spread over the set; of shards, which may be far away, over the first."""
+    shards = getattr(photos, "shards", None)
+    count = len(photos) if shards is None else int((shards == shards[0]).sum())
     return list(range(0, count, max(1, count // most)))

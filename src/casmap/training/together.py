@@ -7,22 +7,30 @@ and a gradient for some of the weights at a time: so gradients are averaged wher
 import json
 import os
 import shutil
+import signal
+import socket
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
+from timm.layers.norm_act import convert_sync_batchnorm
 from torch import Tensor, distributed, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from casmap.errors import UserError
 
-PATIENCE = timedelta(days=1)  # while the first process does what only one can do
+Network = TypeVar("Network", bound=nn.Module)
+
+PATIENCE = timedelta(days=1)  # while the first process does what only one can do; else torch's own
 SHARED_MEMORY = Path("/dev/shm")
 CHUNK = 1 << 26  # bytes of one message
+ENOUGH = 1 << 30  # bytes: a container may have 64 MB
 LONGEST = 4096  # bytes of a path
 
 
@@ -35,6 +43,7 @@ class Together:
 
     def __init__(self, rank: int = 0, ranks: int = 1, first_of_host: bool = True, host: Path | None = None) -> None:
         self.rank, self.ranks, self.first_of_host, self.host = rank, ranks, first_of_host, host
+        self._patient = distributed.new_group(timeout=PATIENCE, backend="gloo") if ranks > 1 else None
 
     @property
     def first(self) -> bool:
@@ -85,18 +94,43 @@ class Together:
         if self.ranks > 1:
             distributed.barrier()
 
+    def wait_long(self) -> None:
+        """Until the first has done what only one can do."""
+        if self.ranks > 1:
+            distributed.barrier(self._patient)  # type: ignore[arg-type]
+
+    def synchronised(self, network: Network) -> Network:
+        """With batch norms that see the whole batch, where they can: not on a CPU."""
+        if self.ranks == 1 or next(network.parameters()).device.type != "cuda":
+            return network
+        converted: Network = convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+        return converted
+
     def from_first(self, content: bytes) -> bytes:
         """The first process's bytes, in all."""
+        return self._from(0, content)
+
+    def from_each(self, content: bytes) -> list[bytes]:
+        """The bytes of all processes, in all."""
+        return [self._from(rank, content) for rank in range(self.ranks)]
+
+    def _from(self, source: int, content: bytes) -> bytes:
         if self.ranks == 1:
             return content
         length = torch.tensor([len(content)])
-        distributed.broadcast(length, 0)
+        distributed.broadcast(length, source)
         data = torch.zeros(int(length), dtype=torch.uint8)
-        if self.first and content:
+        if self.rank == source and content:
             data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        for part in torch.split(data, CHUNK):
-            distributed.broadcast(part, 0)
+        distributed.broadcast(data, source)
         return data.numpy().tobytes()
+
+    def _copy(self, path: Path, to: Path) -> None:
+        """The first process's file, piece by piece, into a file of each of the others."""
+        with open(path if self.first else to, "rb" if self.first else "wb") as file:
+            while piece := self.from_first(file.read(CHUNK) if self.first else b""):
+                if not self.first:
+                    file.write(piece)
 
     def keep(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """A copy of some weights, the same in all processes: once in the memory of a host, however many share it.
@@ -124,15 +158,16 @@ class Together:
         if self.ranks == 1:
             yield folder
             return
-        files = sorted(path for path in folder.glob("*") if path.is_file()) if self.first and folder.is_dir() else []
+        files = (
+            sorted(path for path in folder.glob("[!.]*") if path.is_file()) if self.first and folder.is_dir() else []
+        )
         names = json.loads(self.from_first(json.dumps([path.name for path in files]).encode()))
         with tempfile.TemporaryDirectory(prefix="casmap-") as own:
             mine = folder if self.first else Path(own) / "run"
             for name in names:
-                content = self.from_first((folder / name).read_bytes() if self.first else b"")
                 if not self.first:
                     mine.mkdir(exist_ok=True)
-                    (mine / name).write_bytes(content)
+                self._copy(folder / name, mine / name)
             yield mine
 
 
@@ -150,12 +185,13 @@ def joined() -> Iterator[Together]:
     graphics = torch.cuda.is_available()
     if graphics:
         torch.cuda.set_device(local)
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if graphics else "gloo", timeout=PATIENCE)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # torchrun stops those that are left: tidy up
+    distributed.init_process_group("cpu:gloo,cuda:nccl" if graphics else "gloo")
     own = Path(tempfile.mkdtemp(prefix="casmap-", dir=memory_folder()))  # nobody else may look into it
     try:
         yield Together(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
     except RuntimeError as error:
-        if isinstance(error, distributed.DistError) or "gloo" in str(error):
+        if is_lost(error):
             raise UserError("Another process of this run is gone.") from error
         raise
     finally:
@@ -173,11 +209,22 @@ def shared_folder(own: Path, first: int, ranks: int) -> Path:
     return Path(os.fsdecode(all_of_them[first].numpy().tobytes().rstrip(b"\0")))
 
 
+def is_lost(error: BaseException) -> bool:
+    """Whether an error says that another process is gone."""
+    return isinstance(error, distributed.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
+
+
+def agent() -> str:
+    """The torchrun that has started this process: the same when it starts it again."""
+    return f"{socket.gethostname()} {os.getppid()}\n"
+
+
 def restarted() -> bool:
     """Whether torchrun has started this process again, after one of them had died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def memory_folder() -> Path:
-    """Where files are memory, or else where files may come and go."""
-    return SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    """Where files are memory, if there is enough of it; or else where files may come and go."""
+    usable = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
+    return SHARED_MEMORY if usable else Path(tempfile.gettempdir())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timm.layers.norm_act import convert_sync_batchnorm
 from torch import Tensor
 
 from casmap.data.batches import Batches
@@ -79,7 +78,7 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, k
             network, area = teach(network, photos, recipe, run)
             training |= {"area": area}
             save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
-        run.together.wait()
+        run.together.wait_long()
     else:
         training = algorithm1(photos, recipe, run, first, origin, path, kind)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
@@ -122,12 +121,11 @@ def algorithm1(
 def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, together: Together = ALONE) -> Players:
     """The players of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
-    if together.ranks > 1 and device.type == "cuda":  # on a CPU batch norms cannot be synchronised
-        first = place(convert_sync_batchnorm(first), device)  # type: ignore[no-untyped-call]
+    first = together.synchronised(first)
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
-    mapping = place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
+    mapping = together.synchronised(place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device))
     for network in (first, mapping):
         together.agree(network)
     classifier_optimizer = torch.optim.SGD(
@@ -158,7 +156,7 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, tog
 def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> Log:
     """Run Algorithm 1 from the last checkpoint to the end, keeping log and checkpoints."""
     checkpoints = Checkpoints(run.folder, "checkpoint")
-    start = restore(players, kept, checkpoints.newest) if run.resumed and (kept := checkpoints.read(run.say)) else 0
+    start = restore(players, checkpoints, run) if run.resumed else 0
     log = Log(run.folder, "log", start)
     with run.progress(f"Algorithm 1, thinning {recipe.thinning}", start, steps) as advance:
         upcoming = _scheduled(players, batches.between(start, steps, run.device), recipe, run, start, steps)
@@ -228,9 +226,12 @@ def state(players: Players, step: int) -> dict[str, Any]:
     }
 
 
-def restore(players: Players, kept: dict[str, Any], checkpoint: Path) -> int:
-    """Put the players back to where a checkpoint was written; returns its step."""
-    with undamaged(checkpoint):
+def restore(players: Players, checkpoints: Checkpoints, run: Run) -> int:
+    """Put the players back to where a checkpoint was written; returns its step, 0 where there is none."""
+    kept = checkpoints.read(run.say)
+    if kept is None:
+        return 0
+    with undamaged(checkpoints.newest):
         players.classifier.load_state_dict(kept["classifier"])
         players.mapping.load_state_dict(kept["mapping"])
         players.samples.restore(kept["samples"])
