@@ -116,7 +116,6 @@ def test_a_worker_that_dies_is_started_again_and_the_end_is_the_same(first, two,
         _, complained = process.communicate(timeout=300)
     assert process.returncode == 0, complained
     assert "exitcode: -9" in complained  # it was in the middle
-    assert "casmap: Another process of this run is gone." in complained
     assert (out / "mapping.safetensors").read_bytes() == (two / "mapping.safetensors").read_bytes()
     assert log_of(out) == log_of(two)
 

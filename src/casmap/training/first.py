@@ -53,7 +53,7 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             if fits:
                 place(classifier, run.device)
                 accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
-                run.together.wait_long()
+                run.together.wait()
                 run.together.agree(classifier)
                 told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:

@@ -33,7 +33,7 @@ from casmap.training.recipes import PHOTOS, QUICK, Recipe, read_recipe
 from casmap.training.run import AGENT, Run, kept_recipe
 from casmap.training.teach import check_teachable, is_teachable, step_taught
 from casmap.training.teacher import CUT_ON
-from casmap.training.together import ALONE, Together, agent, joined, restarted
+from casmap.training.together import ALONE, Together, agent, attempt, joined
 from casmap.training.trainer import Trained, set_up, train
 
 DAY = 86400.0
@@ -108,7 +108,7 @@ def prepared(
 ) -> Iterator[tuple[PhotoSet, Run]]:
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
     with joined() as together, together.mirrored(out) as folder:
-        ours = restarted() and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
+        ours = attempt() > 0 and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
         resume = together.from_first(b"yes" if resume or ours else b"") == b"yes"
         yield prepare(
             data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, together

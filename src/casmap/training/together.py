@@ -21,13 +21,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from timm.layers.norm_act import convert_sync_batchnorm
 from torch import Tensor, distributed, nn
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from casmap.errors import UserError
 
 Network = TypeVar("Network", bound=nn.Module)
 
-PATIENCE = timedelta(days=1)  # while the first process does what only one can do; else torch's own
+PATIENCE = timedelta(hours=2)  # with others: while the first process does what only one can do
 SHARED_MEMORY = Path("/dev/shm")
 CHUNK = 1 << 26  # bytes of one message
 ENOUGH = 1 << 30  # bytes: a container may have 64 MB
@@ -43,7 +45,6 @@ class Together:
 
     def __init__(self, rank: int = 0, ranks: int = 1, first_of_host: bool = True, host: Path | None = None) -> None:
         self.rank, self.ranks, self.first_of_host, self.host = rank, ranks, first_of_host, host
-        self._patient = distributed.new_group(timeout=PATIENCE, backend="gloo") if ranks > 1 else None
 
     @property
     def first(self) -> bool:
@@ -93,11 +94,6 @@ class Together:
         """Until all are here."""
         if self.ranks > 1:
             distributed.barrier()
-
-    def wait_long(self) -> None:
-        """Until the first has done what only one can do."""
-        if self.ranks > 1:
-            distributed.barrier(self._patient)  # type: ignore[arg-type]
 
     def synchronised(self, network: Network) -> Network:
         """With batch norms that see the whole batch, where they can: not on a CPU."""
@@ -181,12 +177,17 @@ def joined() -> Iterator[Together]:
     if ranks == 1:
         yield ALONE
         return
-    rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
+    local = int(os.environ["LOCAL_RANK"])
     graphics = torch.cuda.is_available()
     if graphics:
         torch.cuda.set_device(local)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # torchrun stops those that are left: tidy up
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if graphics else "gloo")
+    store, rank, ranks = next(rendezvous("env://", timeout=PATIENCE))
+    # A torchrun that was given --master-addr keeps its store when it starts processes again, with the addresses of
+    # those that are gone.
+    store = PrefixStore(f"attempt-{attempt()}", store)
+    backend = "cpu:gloo,cuda:nccl" if graphics else "gloo"
+    distributed.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=ranks)
     own = Path(tempfile.mkdtemp(prefix="casmap-", dir=memory_folder()))  # nobody else may look into it
     try:
         yield Together(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
@@ -195,6 +196,7 @@ def joined() -> Iterator[Together]:
             raise UserError("Another process of this run is gone.") from error
         raise
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         shutil.rmtree(own, ignore_errors=True)
         with suppress(RuntimeError):  # the others may be gone
             distributed.destroy_process_group()
@@ -219,9 +221,9 @@ def agent() -> str:
     return f"{socket.gethostname()} {os.getppid()}\n"
 
 
-def restarted() -> bool:
-    """Whether torchrun has started this process again, after one of them had died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def attempt() -> int:
+    """How often torchrun has started this process again, after one of them had died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 def memory_folder() -> Path:

@@ -78,7 +78,7 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, k
             network, area = teach(network, photos, recipe, run)
             training |= {"area": area}
             save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
-        run.together.wait_long()
+        run.together.wait()
     else:
         training = algorithm1(photos, recipe, run, first, origin, path, kind)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
