@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from casmap.cli import app
 from casmap.data.batches import Batches
+from casmap.data.check import check
 from casmap.data.folders import PhotoFolder
 from casmap.data.readable import Readable
 from casmap.data.shards import INDEX, KEPT, Shards, near_order, shard_name, write_shards
@@ -150,6 +151,12 @@ def test_no_shards_are_one_sentence(tmp_path) -> None:
     for address in ("memory://nothing", "nosuch://bucket"):
         with pytest.raises(UserError, match=f"There are no shards at {address}"):
             open_photos(address)
+
+
+def test_the_check_of_data_knows_them(packed) -> None:
+    report = check(open_photos(str(packed)))
+    assert report.understood == Shards.understood
+    assert (report.fine, report.photos, len(report.classes)) == (True, 40, 3)
 
 
 def test_shards_are_never_overwritten_and_know_no_boxes(folder, packed) -> None:

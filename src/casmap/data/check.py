@@ -76,7 +76,7 @@ def check(photos: PhotoSet, progress: Callable[[], None] = lambda: None) -> Repo
     problems += _twins(photos, [one.digest for one in looked])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     return Report(
-        understood=photos.understood if isinstance(photos, PhotoFolder) else "scenes, drawn with all that is known",
+        understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
         photos=len(photos),
         classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
         sizes=_sizes([one.size for one in looked if one.size is not None]),

@@ -102,6 +102,8 @@ def are_shards(data: str) -> bool:
 class Shards:
     """The photos that `write_shards` wrote, at any address; shards (N,): in which one each photo is."""
 
+    understood = "shards, which know the classes of their photos and nothing else"
+
     def __init__(self, address: str) -> None:
         import fsspec  # torch brings it
 
