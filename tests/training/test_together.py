@@ -41,10 +41,25 @@ def torchrun(processes: int, *program: str, restarts: int = 0) -> list[str]:
     ]  # fmt: skip
 
 
+def begin(command: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it says; one that hangs is stopped, and torchrun stops its workers, before the test fails."""
+    try:
+        return process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate(timeout=120)
+        raise
+
+
 def run(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = begin(command)
+    said, complained = finish(process)
+    assert process.returncode == 0, complained
+    return said
 
 
 def training(out: Path, *more: str) -> list[str]:
@@ -106,14 +121,12 @@ def test_f0_is_trained_together_too(tmp_path) -> None:
 def test_a_worker_that_dies_is_started_again_and_the_end_is_the_same(first, two, tmp_path) -> None:
     out = tmp_path / "run"
     command = torchrun(2, *training(out, "--classifier", first), restarts=2)
-    with subprocess.Popen(
-        command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        while not (out / "checkpoint.safetensors").exists():
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.01)
-        os.kill(max(children_of(process.pid)), signal.SIGKILL)
-        _, complained = process.communicate(timeout=300)
+    process = begin(command)
+    while not (out / "checkpoint.safetensors").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.kill(max(children_of(process.pid)), signal.SIGKILL)
+    _, complained = finish(process)
     assert process.returncode == 0, complained
     assert "exitcode: -9" in complained  # it was in the middle
     assert (out / "mapping.safetensors").read_bytes() == (two / "mapping.safetensors").read_bytes()
@@ -137,9 +150,10 @@ def test_two_hosts_end_as_two_processes_of_one(first, two, tmp_path) -> None:
 def test_torchrun_resumes_only_what_it_has_begun_itself(first, two, tmp_path) -> None:
     shutil.copytree(two, tmp_path / "run")
     command = torchrun(2, *training(tmp_path / "run", "--classifier", first), restarts=1)
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
-    assert done.returncode != 0
-    assert "already holds a run" in done.stderr
+    process = begin(command)
+    _, complained = finish(process)
+    assert process.returncode != 0
+    assert "already holds a run" in complained
 
 
 def children_of(parent: int) -> list[int]:
