@@ -1,9 +1,10 @@
 """A run whose batch norms are all frozen, the decoder's too: python frozen_run.py CLASSIFIER OUT, or under torchrun.
 
-With a third word they are free. In the end each process tells a hash of its weights.
+With a third word they are free. In the end each process leaves its weights beside OUT: a pipe that two print to mixes
+their words.
 """
 
-import hashlib
+import shutil
 import sys
 from pathlib import Path
 
@@ -34,4 +35,4 @@ if __name__ == "__main__":
     with joined() as together, together.mirrored(Path(out)) as folder:
         run = Run(folder, recipe, together=together)
         train(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
-        print("weights", hashlib.sha256((folder / "mapping.safetensors").read_bytes()).hexdigest())
+        shutil.copy(folder / "mapping.safetensors", Path(out).with_name(f"weights-{together.rank}.safetensors"))
