@@ -100,6 +100,14 @@ def test_two_steps_by_hand() -> None:
     assert steer.value == pytest.approx(2 * exp(0.012 - 8 * 0.08))
 
 
+def test_a_leap_of_the_price_can_be_bounded() -> None:
+    steer = AreaController(0.3, 2.0, push=1.0)
+    steer.observe(0.5)  # I = 0.02; 8 * 0.2 is more than 1
+    assert steer.value == pytest.approx(2 * exp(0.02 + 1))
+    steer.observe(0.1)  # as without a bound
+    assert steer.value == pytest.approx(2 * exp(0.012 - 8 * 0.08))
+
+
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(0.01, 0.99), st.floats(0.1, 20))
 def test_lambda_stays_finite_and_positive(areas, target, start) -> None:
