@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-SOAK := tests/test_fuzz.py tests/test_intruders.py tests/test_extraction_many.py tests/training/test_kills.py \
+SOAK := tests/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/test_extraction_many.py tests/training/test_kills.py \
   tests/training/test_together.py tests/web/test_load.py tests/web/test_schema.py
 
 .PHONY: demo test soak bench sbom lint format clean

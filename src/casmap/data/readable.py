@@ -55,7 +55,9 @@ class Readable:
             return ""
         first = list(islice((self.names[index] for index in sorted(self.skipped)), 5))
         more = f" and {len(self.skipped) - len(first)} more" if len(self.skipped) > len(first) else ""
-        return f"Photos that cannot be read, and were left out: {', '.join(first)}{more}."
+        return (
+            f"{len(self.skipped)} of {len(self)} photos could not be read and are left out: {', '.join(first)}{more}."
+        )
 
     def _others(self, index: int) -> list[int]:
         """The photos of its class, beginning after it."""
