@@ -5,6 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,11 @@ def test_the_notebook_runs_from_top_to_bottom() -> None:
         output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
     ]
     assert len(pictures) == 3
+
+
+def test_every_dependency_is_on_the_list() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *chain.from_iterable(project["optional-dependencies"].values())]
+    names = {re.split(r"[\[<>=]", one)[0] for one in asked} - {"casmap"}
+    listed = (ROOT / "docs" / "dependencies.md").read_text()
+    assert [name for name in sorted(names) if not re.search(rf"[| ]{re.escape(name)}[ ,.]", listed)] == []
