@@ -13,9 +13,11 @@ from rich.console import Console
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
-from casmap.training import first, start
+from casmap.training import choice, duration, first
+from casmap.training.choice import choose
+from casmap.training.duration import Timed, foretell
 from casmap.training.recipes import PAPER, PHOTOS, QUICK
-from casmap.training.start import begin, choose, foretell
+from casmap.training.start import begin
 
 CPU = {"device": "cpu"}
 
@@ -23,7 +25,7 @@ CPU = {"device": "cpu"}
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
     """No test asks the network whether weights can be had."""
-    for module in (start, first):
+    for module in (choice, first):
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
 
@@ -74,7 +76,7 @@ def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
 
 
 def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
     recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "batch": 2})
     assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
     assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
@@ -101,7 +103,7 @@ def test_weights_in_a_file_ask_no_network(tmp_path, monkeypatch) -> None:
     def asked(backbone: str) -> bool:
         raise AssertionError("the network was asked")
 
-    monkeypatch.setattr(start, "weights_reachable", asked)
+    monkeypatch.setattr(choice, "weights_reachable", asked)
     said = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
     recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), said)
     assert (recipe.weights, recipe.pretrained) == ("w.safetensors", False)
@@ -112,7 +114,7 @@ def test_no_pretrained_asks_no_network(tmp_path, monkeypatch) -> None:
     def asked(backbone: str) -> bool:
         raise AssertionError("the network was asked")
 
-    monkeypatch.setattr(start, "weights_reachable", asked)
+    monkeypatch.setattr(choice, "weights_reachable", asked)
     said = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
     assert choose(PhotoFolder(_folder(tmp_path, each=1)), said)[0].pretrained is False
 
@@ -134,7 +136,7 @@ class Many:
 
 
 def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
     recipe, _ = choose(Many(), CPU)
     assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
     assert recipe.period == 80
@@ -142,7 +144,7 @@ def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
     assert choose(Many(side=20), CPU)[0].size == 32
 
 
@@ -151,8 +153,8 @@ def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
     [({}, True), ({"encoder": "separate"}, False), ({"backbone": "test_vit"}, False), ({"taught_steps": 0}, False)],
 )
 def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
-    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
     recipe, reasons = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
     assert bool(recipe.taught_steps) == taught
     assert recipe.size == 224
@@ -166,15 +168,15 @@ def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypat
 
 
 def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
     recipe, _ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
     assert recipe.first_steps == recipe.steps == 2400
 
 
 @pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])
 def test_the_size_that_is_said_is_the_mappings(monkeypatch, said, side, early, teacher) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.5, 0.5))
-    monkeypatch.setattr(start, "weights_reachable", lambda backbone: True)
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
     recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": said})
     assert (recipe.size, recipe.early_size, recipe.teacher_size) == (side, early, teacher)
     smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
@@ -192,7 +194,7 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
 
 @pytest.mark.parametrize("name", ["steps", "period"])
 def test_none_at_all_is_refused_not_taken_for_unsaid(monkeypatch, name) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
     with pytest.raises(UserError, match=f"{name} must lie between 1 and"):
         choose(Many(), {**CPU, name: 0})
 
@@ -208,7 +210,7 @@ class ImageNet(Many):
 
 
 def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(30.0, 10.0, 0.0, 0.0))
+    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(30.0, 10.0, 0.0, 0.0))
     console = _voice()
     seconds = foretell(ImageNet(), PAPER, console, trains_first=False)
     assert seconds == 30 * 70 * 2001
@@ -220,7 +222,7 @@ def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
 
 
 def test_minutes_are_foretold_without_one(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.0, 0.0))
+    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.0, 0.0))
     console = _voice()
     assert foretell(Many(), QUICK, console) == pytest.approx(0.2 * 450 + 0.1 * 600)
     assert "about 2.5 minutes" in _said(console)
@@ -228,7 +230,7 @@ def test_minutes_are_foretold_without_one(monkeypatch) -> None:
 
 
 def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
-    monkeypatch.setattr(start, "time_step", lambda recipe, classes: start.Timed(0.2, 0.1, 0.3, 0.5))
+    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.3, 0.5))
     recipe = QUICK.replace(taught_steps=300)
     assert foretell(Many(), recipe, _voice()) == pytest.approx(
         0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5
@@ -239,16 +241,16 @@ def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
 
 
 def test_a_step_takes_some_time() -> None:
-    timed = start.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
+    timed = duration.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
     assert min(timed.algorithm, timed.first) > 0
     assert timed.taught == timed.teacher == 0
     taught = QUICK.replace(size=64, casm_size=32, batch=4, device="cpu", taught_steps=1, teacher_size=96)
-    assert min(astuple(start.time_step(taught, 3))) > 0
+    assert min(astuple(duration.time_step(taught, 3))) > 0
 
 
 def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
     with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot look at pictures of this size") as caught:
-        start.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
+        duration.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
     assert "\n" not in str(caught.value)
 
 

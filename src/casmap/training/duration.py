@@ -1,0 +1,151 @@
+"""How long a run will take: a few steps of each kind, timed on random pictures."""
+
+import time
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+
+import torch
+from rich.console import Console
+from torch import Tensor
+
+from casmap.data.batches import READERS
+from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
+from casmap.model.activation import class_activation
+from casmap.model.classifier import Classifier
+from casmap.model.decoder import Decoder
+from casmap.model.device import find_device, place
+from casmap.training.algorithm import casm
+from casmap.training.head import ENOUGH
+from casmap.training.recipes import Recipe
+from casmap.training.teach import step_taught
+from casmap.training.teacher import CUT_ON
+from casmap.training.trainer import set_up
+
+DAY = 86400.0
+FORWARD = 1 / 3  # of a step: looking without learning
+PATIENCE = 5.0  # seconds that one timed step may take
+
+
+def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
+    """Time a few steps, and say how long the run will take; warns when that is days."""
+    timed = time_step(recipe, len(photos.classes))
+    reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
+    timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
+    seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
+    if trains_first:
+        seconds += timed.first * recipe.total_first_steps(len(photos))
+        if recipe.pretrained or recipe.weights is not None:
+            seconds += timed.head(recipe, len(photos))
+    console.print(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
+    if seconds > DAY:
+        console.print(
+            "That is days on this machine: a smaller --backbone, --size or --steps, or --recipe quick, is "
+            "faster; --resume goes on after a stop.",
+            style="yellow",
+            soft_wrap=True,
+        )
+    return seconds
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Seconds for a batch: a step of Algorithm 1, one of training f(0), one of the second stage, and its teacher."""
+
+    algorithm: float
+    first: float
+    taught: float
+    teacher: float
+
+    def second_stage(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
+        if not recipe.taught_steps:
+            return 0.0
+        seen = min(photos / recipe.batch, recipe.taught_steps) + min(photos, CUT_ON) / recipe.batch
+        return self.taught * recipe.taught_steps + self.teacher * seen
+
+    def head(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for fitting the head of f(0): one look at each photo, at the mapping's size."""
+        larger = (recipe.size / recipe.early_size) ** 2
+        return self.first * FORWARD * larger * min(photos, ENOUGH) / recipe.batch
+
+
+def time_step(recipe: Recipe, classes: int) -> Timed:
+    """Measure on random pictures; a few of them tell enough where a whole batch would take long."""
+    few = min(4, recipe.batch)
+    timed = _time_steps(recipe, classes, few)
+    scale = recipe.batch / few
+    if timed.algorithm * scale < PATIENCE:
+        return _time_steps(recipe, classes, recipe.batch)
+    return Timed(*(seconds * scale for seconds in astuple(timed)))
+
+
+def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
+    """Measure how long a photo takes to be opened."""
+    indices = some(photos, looked_at)
+    began = time.monotonic()
+    for index in indices:
+        photos.image(index)
+    return (time.monotonic() - began) / len(indices)
+
+
+def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
+    device = find_device(recipe.device)
+    classifier = place(Classifier(recipe.backbone, classes), device)
+    players = set_up(classifier, recipe)
+    labels = torch.zeros(batch, dtype=torch.int64, device=device)
+
+    def pictures(side: int) -> Tensor:
+        return torch.rand(batch, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
+
+    def step() -> None:
+        list(casm(players, [(pictures(recipe.early_size), labels)]))
+
+    def first() -> None:
+        classifier.train()(pictures(recipe.early_size)).sum().backward()
+
+    def taught() -> None:
+        decoder = place(Decoder(classifier.stage_channels, believes=True), device)
+        optimizer = torch.optim.AdamW(decoder.parameters())
+        step_taught(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
+
+    def teacher() -> None:
+        class_activation(classifier.eval(), pictures(recipe.teacher_size), labels)
+        players.mapping.eval()(images := pictures(recipe.early_size), classifier.look(images)[1])
+
+    _seconds(step, recipe.backbone, recipe.early_size)  # the first step of all prepares the kernels
+    return Timed(
+        _seconds(step, recipe.backbone, recipe.early_size),
+        _seconds(first, recipe.backbone, recipe.early_size),
+        _seconds(taught, recipe.backbone, recipe.size) if recipe.taught_steps else 0.0,
+        _seconds(torch.no_grad()(teacher), recipe.backbone, recipe.teacher_size) if recipe.taught_steps else 0.0,
+    )
+
+
+def _seconds(work: Callable[[], None], backbone: str, size: int) -> float:
+    began = time.monotonic()
+    try:
+        work()
+    except (RuntimeError, AssertionError, ValueError) as error:
+        why = (str(error).splitlines() or ["it says no more"])[0]
+        raise UserError(f"{backbone} cannot be trained on pictures of {size} pixels: {why}") from error
+    return time.monotonic() - began
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> duration(1), duration(90), duration(5400), duration(3 * 86400)
+    ('a second', '1.5 minutes', '1.5 hours', '3.0 days')
+    """
+    for unit, length in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
+
+
+def some(photos: PhotoSet, most: int) -> list[int]:
+    """Photos spread over the set; of shards, which may be far away, over the first."""
+    shards = getattr(photos, "shards", None)
+    count = len(photos) if shards is None else int((shards == shards[0]).sum())
+    return list(range(0, count, max(1, count // most)))
