@@ -235,7 +235,7 @@ def figure3(
         ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)],
         rows,
         records,
-        {"": dots(panels, "Accuracy of classifiers, percent", "accuracy")},
+        {"": dots(panels, "Accuracy of classifiers, percent", "accuracy", (shared, "other architectures"))},
         claims(found, mappings) if papers else [],
     )
 

@@ -7,6 +7,7 @@ from itertools import cycle
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from casmap.evaluation.evaluate import Number
 
@@ -31,7 +32,7 @@ def ranked(numbers: Mapping[str, Number], title: str, marked: Sequence[str] = ()
         axes.plot([100 * number.low, 100 * number.high], [place, place], color=colour, linewidth=2)
         axes.plot(100 * number.value, place, "o", color=colour)
     axes.set_yticks(range(len(numbers)), list(numbers))
-    axes.invert_yaxis()
+    axes.set_ylim(len(numbers) - 0.5, -0.5)
     _tidy(axes, title)
     return png(figure)
 
@@ -57,21 +58,29 @@ def curves(lines: Mapping[str, Sequence[tuple[float, Number]]], title: str, bott
     return png(figure)
 
 
-def dots(panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title: str, left: str) -> bytes:
-    """A panel each, in it a column of dots for each name, moved a little sideways; those marked in another colour."""
+def dots(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title: str, left: str, marked: tuple[str, str]
+) -> bytes:
+    """A panel each, in it a column of dots for each name, moved a little sideways; some in another colour.
+
+    marked: what those are called that are, and the others.
+    """
     figure = Figure(figsize=(3.2 * len(panels), 3.8), layout="constrained")
     shaken = np.random.default_rng(0)
     figure.suptitle(title, fontsize=11)
     for axes, (panel, columns) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
         for place, column in enumerate(columns.values()):
-            for value, marked in column:
+            for value, is_marked in column:
                 jitter = place + shaken.uniform(-0.18, 0.18)
-                axes.plot(jitter, 100 * value, "o", color=ORANGE if marked else BLUE, alpha=0.75, markersize=5)
+                colour = ORANGE if is_marked else BLUE
+                axes.plot(jitter, 100 * value, "o", color=colour, alpha=0.75, markersize=5, clip_on=False)
         axes.set_xticks(range(len(columns)), list(columns))
         axes.set_xlim(-0.5, len(columns) - 0.5)
         axes.set_ylim(0, 100)
         _tidy(axes, panel)
         axes.set_ylabel(left)
+    keys = [Line2D([], [], marker="o", linestyle="", color=colour) for colour in (ORANGE, BLUE)]
+    figure.legend(keys, marked, loc="outside lower center", ncols=2, frameon=False)
     return png(figure)
 
 
