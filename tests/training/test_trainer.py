@@ -332,7 +332,6 @@ def test_the_optimisers_are_the_papers() -> None:
 def test_lambda_is_a_number_or_found_for_an_area() -> None:
     assert isinstance(_players(area=0.4).lambda_r, AreaController)
     assert _players(area=0.4).lambda_r.target == 0.4
-    assert _players(area=0.4, score="loss").lambda_r.push == 1.0  # without, masks vanish for good
     fixed = _players(lambda_r=3.0).lambda_r
     assert isinstance(fixed, FixedLambdaR)
     assert fixed.value == 3.0

@@ -9,9 +9,6 @@ PAPER_LAMBDA_R: dict[str, dict[str, float]] = {
     "doubt": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},  # not the paper's: a start for --area
     "loss": {"F": 9.0, "L": 18.0, "FL": 11.0, "L100": 17.0, "L1000": 17.0},
 }
-# How far a score lets the price of a pixel leap, as a power of e. The classification loss has hardly a gradient where
-# masks are empty, and Adam remembers a leap for a thousand steps: after one of 30-fold, masks never came back.
-LARGEST_PUSH = {"loss": 1.0}
 
 
 def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
@@ -46,7 +43,7 @@ class AreaController:
 
     log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
     steps: while masks are too large the price of a pixel rises, whatever the unit of the score. P answers at once and
-    I slowly: the other way round masks swing, since they follow the price some steps behind. P * e is at most `push`.
+    I slowly: the other way round masks swing, since they follow the price some steps behind.
 
     >>> steer = AreaController(target=0.3, start=1.0)
     >>> for _ in range(50):
@@ -56,12 +53,15 @@ class AreaController:
     """
 
     PROPORTION = 8.0
+    # The most that P * e adds. Adam remembers a leap of the price for a thousand steps: after one of 30-fold some masks
+    # stayed empty.
+    PUSH = 1.0
     RATE = 0.1
     MEMORY = 0.3  # of the running mean
     BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within e**9 of its start, so that it can always come back
 
-    def __init__(self, target: float, start: float, push: float = math.inf) -> None:
-        self.target, self.start, self.push = target, start, push
+    def __init__(self, target: float, start: float) -> None:
+        self.target, self.start = target, start
         self.area: float | None = None
         self.integral = 0.0
 
@@ -69,7 +69,7 @@ class AreaController:
     def value(self) -> float:
         """lambda_R now."""
         error = 0.0 if self.area is None else self.area - self.target
-        return self.start * math.exp(self.integral + min(self.push, self.PROPORTION * error))
+        return self.start * math.exp(self.integral + min(self.PUSH, self.PROPORTION * error))
 
     def observe(self, area: float) -> None:
         """Take the mean mask area of a batch into account."""

@@ -1,7 +1,6 @@
 """Around Algorithm 1: two networks, optimisers, schedules, logs, checkpoints, and the file at the end."""
 
 import copy
-import math
 import shutil
 import time
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from casmap.model.device import place
 from casmap.model.files import load_mapping, save_mapping
 from casmap.model.network import SaliencyNetwork
 from casmap.training.algorithm import Measures, Players, batch_norms, casm
-from casmap.training.area import LARGEST_PUSH, AreaController, FixedLambdaR, LambdaR, paper_lambda_r
+from casmap.training.area import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
 from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.first import first_classifier
 from casmap.training.log import Log
@@ -247,9 +246,7 @@ def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
     if recipe.lambda_r is not None:
         return FixedLambdaR(recipe.lambda_r)
     start = paper_lambda_r(recipe.score, recipe.thinning, classes)
-    if recipe.area is None:
-        return FixedLambdaR(start)
-    return AreaController(recipe.area, start, LARGEST_PUSH.get(recipe.score, math.inf))
+    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)
 
 
 def _row(measures: Measures) -> dict[str, float]:
