@@ -30,7 +30,7 @@ from casmap.model.files import save_mapping
 from casmap.model.network import SaliencyNetwork
 
 SECONDS, MEGABYTES = 10, 2048
-SHORT, LONG = 5, 72  # files of each kind
+SHORT, LONG = 5, 1000  # files of each kind
 
 WAYS = ("put", "cut", "insert", "repeat", "end")
 Changes = list[tuple[str, float, bytes]]
@@ -88,7 +88,11 @@ class Opener:
         if not line:
             self.stop()
             return f"no answer within {seconds} seconds" if not ready else "the process has died", 0
-        said, megabytes = json.loads(line)
+        try:
+            said, megabytes = json.loads(line)
+        except ValueError:
+            self.stop()  # it may have printed more
+            return f"something printed by others: {line}", 0
         return said, megabytes
 
     def stop(self) -> None:

@@ -130,3 +130,11 @@ def test_what_is_no_onnx_file_is_refused(exported, tmp_path) -> None:
         load_onnx(tmp_path / "missing.onnx")
     with pytest.raises(UserError, match="no device 'toaster'"):
         load_onnx(exported, "toaster")
+
+
+def test_what_the_runtime_cannot_even_complain_of_is_refused_in_silence(exported, tmp_path, capfd) -> None:
+    """An operator whose name is no text: ONNX Runtime would print four lines and try again."""
+    (tmp_path / "broken.onnx").write_bytes(exported.read_bytes().replace(b"Conv", b"Con\xb1"))
+    with pytest.raises(UserError, match="not a readable ONNX file"):
+        load_onnx(tmp_path / "broken.onnx")
+    assert capfd.readouterr().out == ""

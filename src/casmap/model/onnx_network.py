@@ -43,7 +43,8 @@ def load_onnx(path: str | Path, device: str = "cpu", threads: int | None = None)
     options.log_severity_level = 3  # its warnings are about itself
     options.intra_op_num_threads = threads or 0
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=[provider])
+        # A fallback would print lines of its own, and fail again.
+        session = onnxruntime.InferenceSession(str(path), options, providers=[provider], enable_fallback=0)
     except Exception as error:  # whatever a broken file makes the runtime raise
         raise UserError(f"{path} is not a readable ONNX file.") from error
     try:
