@@ -99,7 +99,8 @@ def algorithm1(
     area = settle(players, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > 0.03:
         run.say(
-            f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps bring them nearer."
+            f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps or another "
+            "--seed may bring them nearer."
         )
     encoder = players.mapping.encoder or players.classifier
     predicts = recipe.encoder != "separate"  # which was never trained to tell classes
