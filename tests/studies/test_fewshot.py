@@ -40,3 +40,10 @@ def test_a_second_start_trains_nothing(small, quiet, tmp_path) -> None:
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/*/*.safetensors")}
     assert run_fewshot(setting, tmp_path, quiet) == outcome
     assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/*/*.safetensors")} == before
+
+
+def test_a_tenth_of_the_photos_is_on_the_curve(small, quiet, tmp_path) -> None:
+    setting = replace(small, data="scenes:classes=2,photos=40,size=32", test="scenes:classes=2,photos=8,size=32")
+    outcome = run_fewshot(setting, tmp_path, quiet)
+    assert [str(row[0]) for row in outcome.rows] == ["1", "2", "3", "10", "all (20)"]
+    assert len(list(tmp_path.glob("trainings/E-*"))) == 9  # two for each of four counts, one for all

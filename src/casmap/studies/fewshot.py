@@ -21,11 +21,12 @@ from casmap.studies.trainings import begin
 from casmap.training.first import is_ready
 
 COUNTS = (1, 3, 10, 30)
+TENTH = 0.1
 WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
 
 
 def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
-    """Train CASM on 1, 3, 10, 30 and all photos of each class, for the same number of steps.
+    """Train CASM on 1, 3, 10, 30, a tenth and all photos of each class, for the same number of steps.
 
     Once with the f(0) of all photos; once with one that had the same few, unless pretrained weights are f(0) as they
     are. A class with fewer photos than a count has all of them in it.
@@ -34,7 +35,9 @@ def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
     study, trainings = begin("fewshot", setting, photos, held_out, out, console)
     largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
     sets: dict[str, PhotoSet] = {
-        str(count): few_of_each(photos, count, setting.recipe.seed) for count in COUNTS if count < largest
+        str(count): few_of_each(photos, count, setting.recipe.seed)
+        for count in counts_of(len(photos), len(photos.classes))
+        if count < largest
     } | {"all": photos}
     base = setting.recipe.replace(
         steps=setting.recipe.total_steps(len(photos)), first_steps=setting.recipe.total_first_steps(len(photos))
@@ -56,13 +59,24 @@ def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
     return fewshot(lines, len(photos) / len(photos.classes), len(held_out), setting)
 
 
+def counts_of(photos: int, classes: int) -> list[int]:
+    """The numbers of photos of a class, rising: 1, 3, 10, 30, and a tenth of what a class has on average.
+
+    >>> counts_of(photos=2000, classes=40), counts_of(photos=40, classes=20)
+    ([1, 3, 5, 10, 30], [1, 3, 10, 30])
+    """
+    tenth = round(TENTH * photos / classes)
+    return sorted({*COUNTS, max(1, tenth)})
+
+
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_fewshot trains."""
     recipe = thinned(setting.recipe, "L100", photos)
-    few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=len(COUNTS), first=True)
+    runs = len(counts_of(photos, classes))
+    few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=runs, first=True)
     return [
         *planned_first(setting, photos, classes),
-        Planned("mappings from one f(0)", recipe, photos, classes, runs=len(COUNTS) + 1),
+        Planned("mappings from one f(0)", recipe, photos, classes, runs=runs + 1),
         *([few] if setting.trains_first(classes) else []),
     ]
 
