@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -56,6 +57,15 @@ def test_markdown_and_page_mark_the_best_and_the_unseen(outcome, tmp_path, conso
     assert '<td class="unseen">40\n[38, 42]</td>' in page
     assert "CASM is &lt;better&gt;" in page
     assert page.count("data:image/png") == 2
+
+
+@pytest.mark.parametrize(("name", "first"), [("table9", "<table"), ("figure9", "<img")])
+def test_the_page_of_a_figure_shows_it_before_its_numbers(outcome, tmp_path, console, name, first) -> None:
+    write_outcome(replace(outcome, name=name, claims=()), tmp_path, console)
+    page = (tmp_path / f"{name}.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.count("<img") == 2
+    assert min(("<table", "<img"), key=page.index) == first
 
 
 def test_the_csv_has_a_column_for_each_key(outcome) -> None:

@@ -113,9 +113,10 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
-    """Its table and its pictures."""
+    """Its table and its pictures; of a figure the pictures first."""
+    figure = outcome.name.startswith("figure")
     pictures = [(end.strip("-") or outcome.title, png_address(png)) for end, png in outcome.figures.items()]
-    return Section(title, text, outcome.head, outcome.rows, pictures=pictures)
+    return Section(title, text, outcome.head, outcome.rows, pictures=pictures, pictures_first=figure)
 
 
 def claims_section(claims: Sequence[Claim]) -> Section:

@@ -24,6 +24,7 @@ class Section:
     pictures: Sequence[tuple[str, str]] = ()  # (caption, data address)
     curves: Sequence["Curve"] = ()
     words: bool = False  # whether the cells are sentences, which may be broken into lines
+    pictures_first: bool = False  # above the table
 
 
 @dataclass
