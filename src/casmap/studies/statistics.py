@@ -118,10 +118,11 @@ def spread_of(volumes: npt.ArrayLike) -> Number:
 
 
 def text(number: Number, signed: bool = False) -> str:
-    """A number with its interval: large ones without decimals.
+    """A number with its interval, in as many digits as its size asks for.
 
-    >>> text(Number(2510.2, 2400, 2600)), text(Number(0.0512, 0.05, 0.06), signed=True)
-    ('2,510 [2,400, 2,600]', '+0.051 [+0.050, +0.060]')
+    >>> text(Number(2510.2, 2400, 2600)), text(Number(0.0512, 0.05, 0.06), signed=True), text(Number(-63.78, -65, -61))
+    ('2,510 [2,400, 2,600]', '+0.051 [+0.050, +0.060]', '-63.8 [-65.0, -61.0]')
     """
-    form = f"{{:{'+' if signed else ''}{',.0f' if max(abs(number.low), abs(number.high)) >= 100 else '.3f'}}}"
+    size = max(abs(number.low), abs(number.high))
+    form = f"{{:{'+' if signed else ''}{',.0f' if size >= 100 else '.1f' if size >= 10 else '.3f'}}}"
     return "{} [{}, {}]".format(*(form.format(x) for x in (number.value, number.low, number.high)))
