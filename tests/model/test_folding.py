@@ -49,5 +49,4 @@ def test_a_backbone_in_which_the_order_of_layers_misleads_comes_back_as_it_is():
 
 def test_a_network_without_batch_norms_is_the_same():
     f = _lived("test_vit")
-    images = torch.randn(2, 3, 160, 160)
-    assert torch.equal(folded(f)(images), f(images))
+    assert folded(f) is f

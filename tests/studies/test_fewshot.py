@@ -5,7 +5,7 @@ from dataclasses import replace
 from casmap.data.scenes import Scenes
 from casmap.data.write import write_photos
 from casmap.model.files import load_mapping
-from casmap.studies.fewshot import run_fewshot
+from casmap.studies.fewshot import planned, run_fewshot
 
 
 def test_each_count_is_trained_for_the_same_steps_with_either_f0(small, quiet, tmp_path) -> None:
@@ -46,4 +46,6 @@ def test_a_tenth_of_the_photos_is_on_the_curve(small, quiet, tmp_path) -> None:
     setting = replace(small, data="scenes:classes=2,photos=40,size=32", test="scenes:classes=2,photos=8,size=32")
     outcome = run_fewshot(setting, tmp_path, quiet)
     assert [str(row[0]) for row in outcome.rows] == ["1", "2", "3", "10", "all (20)"]
-    assert len(list(tmp_path.glob("trainings/E-*"))) == 9  # two for each of four counts, one for all
+    trained = len(list(tmp_path.glob("trainings/E-*")))
+    assert trained == 9  # two for each of four counts, one for all
+    assert sum(one.runs for one in planned(setting, photos=40, classes=2) if one.maps) == trained

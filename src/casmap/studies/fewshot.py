@@ -72,7 +72,7 @@ def counts_of(photos: int, classes: int) -> list[int]:
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_fewshot trains."""
     recipe = thinned(setting.recipe, "L100", photos)
-    runs = len(counts_of(photos, classes))
+    runs = sum(count < photos / classes for count in counts_of(photos, classes))
     few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=runs, first=True)
     return [
         *planned_first(setting, photos, classes),
