@@ -79,8 +79,10 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
         if needed & set(node.output):
             needed |= set(node.input)
             kept.append(node)
-    del graph.node[:]
+    weights = [tensor for tensor in graph.initializer if tensor.name in needed]
+    del graph.node[:], graph.initializer[:]
     graph.node.extend(reversed(kept))
+    graph.initializer.extend(weights)
 
 
 def halve(model: onnx.ModelProto) -> None:
