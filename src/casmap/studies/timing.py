@@ -9,6 +9,7 @@ import numpy.typing as npt
 ROUNDS = 5
 PATIENCE = 10.0  # seconds that all rounds of one way may take
 BATCH = 8
+REST = 0.1  # seconds for which threads of the work before may still spin, and take a core from the one timed
 
 Work = Callable[[npt.NDArray[np.int64]], object]
 
@@ -31,7 +32,8 @@ def milliseconds(works: Sequence[Work], photos: int) -> list[float]:
 
 
 def _seconds(work: Work, count: int) -> float:
-    """How long it works on each of the first `count` photos, in all."""
+    """How long it works on each of the first `count` photos, in all; after a rest."""
+    time.sleep(REST)
     began = time.perf_counter()
     work(np.arange(count))
     return time.perf_counter() - began
