@@ -66,6 +66,15 @@ def test_without_any_annotation_none_is_missed(pets):
     assert report.notes == {}
 
 
+def test_annotations_that_tell_nothing_are_a_fault(pets, tmp_path):
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "config.xml").write_text('<View><Image name="image" value="$image"/></View>')
+    report = check(PhotoFolder(pets, tmp_path / "config.xml", tmp_path / "masks"))
+    assert list(report.problems) == [Kind.SILENT]
+    assert len(report.problems[Kind.SILENT]) == 2
+    assert report.notes == {}
+
+
 def test_every_fault_is_named(pets, tmp_path):
     (pets / "cat" / "0.png").write_bytes(b"no picture")
     (pets / "cat" / "twin.png").write_bytes((pets / "cat" / "2.png").read_bytes())

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     UNREADABLE = "photos that cannot be opened"
     MALFORMED = "annotations that cannot be read"
     NO_PHOTO = "annotations without a photo"
+    SILENT = "sources of annotations, which tell of no photo where an object is"
     OTHER_SIZE = "annotations made for another size of their photo"
     BOX_LEFT_OUT = "boxes left out"
     BOX_OUTSIDE = "boxes that reach outside their photo"

@@ -73,6 +73,8 @@ def check(photos: PhotoSet, progress: Callable[[], None] = lambda: None) -> Repo
     if shares or any(one.mask for one in looked):
         bare = [name for name, one in zip(photos.names, looked, strict=True) if one.size and one.box_share is None]
         problems += [Problem(Kind.NO_ANNOTATION, name) for name in bare]
+    elif isinstance(photos, PhotoFolder):
+        problems += [Problem(Kind.SILENT, source) for source in photos.sources]
     problems += _twins(photos, [one.digest for one in looked])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     return Report(
