@@ -1,5 +1,7 @@
 """Who enters: which class a rival is told, in which photos, and the masks that come of its maps."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -132,6 +134,15 @@ def test_the_peer_is_given_the_classifier_and_pictures_as_it_knows_them(classifi
     assert peer.classifier is classifier
     torch.testing.assert_close(peer.images[0], normalised(classifier, crops.pictures[[5, 1]]), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(crops.pictures, before)
+
+
+def test_what_a_library_warns_its_authors_of_is_not_for_the_user(classifier, crops, tmp_path, recwarn) -> None:
+    def peer(*_):
+        warnings.warn("in an upcoming release, it will be required to pass the indexing argument", stacklevel=1)
+        return torch.rand(1, 4, 4)
+
+    explainer(classifier, crops, tmp_path, peer).masks(crops.labels, np.arange(1))
+    assert not recwarn
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

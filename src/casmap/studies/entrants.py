@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -174,7 +175,9 @@ class Explainer:
         """Maps (n, h, w) from 0 to 1 of the chosen photos for their classes (N,), made anew."""
         f = self.quick
         images = normalised(self.crops.pictures[chosen], f.mean, f.std)
-        maps = self.peer(f, images, torch.from_numpy(classes[chosen]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of libraries are to their authors
+            maps = self.peer(f, images, torch.from_numpy(classes[chosen]))
         return maps if self.rival.masks else unit(maps)
 
     def _find(self, number: int, classes: Indices) -> Kept | None:
