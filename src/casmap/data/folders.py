@@ -84,15 +84,16 @@ class PhotoFolder:
         self._numbers = {name: number for number, name in enumerate(self.classes)}
         self.labels = np.array([self._numbers[label] for label in labels.values()], dtype=np.int64)
         in_folders = all(name.startswith(f"{label}/") for name, label in labels.items())
-        # What should tell where objects are; a source of classes alone need not.
-        self.sources = [self._annotations.kind] * bool(self._annotations.kind and not self._annotations.labels)
-        self.sources += ["masks from a folder"] * bool(masks)
+        told = [self._annotations.kind] * bool(self._annotations.kind)
+        drawn = ["masks from a folder"] * bool(masks)
         self.understood = "; ".join(
             [layout.kind + (" in class folders" if in_folders else ", classes from the annotations")]
-            + [self._annotations.kind] * bool(self._annotations.kind and self._annotations.labels)
-            + self.sources
+            + told
+            + drawn
             + ["sufficient parts from a folder"] * bool(parts)
         )
+        # What should tell where objects are; a source that gives whole photos their class need not.
+        self.sources = drawn if self._annotations.labels else told + drawn
 
     def __len__(self) -> int:
         return len(self.names)
