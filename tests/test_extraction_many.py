@@ -71,6 +71,11 @@ def wait_for_parts(process: subprocess.Popen[str], out: Path, count: int) -> Non
         time.sleep(0.02)
 
 
+def assert_only_whole_files(out: Path) -> None:
+    names = {"parts.json", *(part_file(Path(), number).name for number in range(PHOTOS // PART))}
+    assert {path.name for path in out.iterdir()} == names
+
+
 def test_a_worker_is_killed_and_every_photo_has_one_row(photos, tmp_path) -> None:
     with begin(photos, tmp_path / "maps") as process:
         wait_for_parts(process, tmp_path / "maps", 2)
@@ -82,9 +87,7 @@ def test_a_worker_is_killed_and_every_photo_has_one_row(photos, tmp_path) -> Non
     rows = list(read_rows(tmp_path / "maps", PHOTOS // PART))
     assert [row["path"] for row in rows] == sorted(str(path.resolve()) for path in photos.iterdir())
     assert [Path(row["path"]).name for row in rows if row["error"] is not None] == ["007.jpg"]
-    assert {path.name for path in (tmp_path / "maps").iterdir()} == {
-        "parts.json", *(part_file(Path(), number).name for number in range(PHOTOS // PART))
-    }  # fmt: skip
+    assert_only_whole_files(tmp_path / "maps")
     found = SaliencyMapper.load()(str(photos / "003.jpg"))
     (row,) = [row for row in rows if row["path"].endswith("003.jpg")]
     assert tuple(row["box"]) == found.box()
@@ -100,12 +103,14 @@ def test_what_was_done_before_it_was_stopped_is_not_done_again(photos, tmp_path)
         os.killpg(process.pid, signal.SIGKILL)
     before = {path: path.stat().st_mtime_ns for path in parts_of(out)}
     assert 3 <= len(before) < PHOTOS // PART
+    (out / ".part-000000-0a1b2c3d.parquet").write_bytes(b"half of")  # as a worker that dies in the act leaves it
     with begin(photos, out) as process:
         said, complained = process.communicate(timeout=240)
     assert process.returncode == 0, complained
     assert said.splitlines()[-1].split() == [str(PHOTOS - 1), "1"]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len(list(read_rows(out, PHOTOS // PART))) == PHOTOS
+    assert_only_whole_files(out)
 
 
 def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None:

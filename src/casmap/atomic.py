@@ -37,6 +37,21 @@ def whole_file(path: str | Path) -> Iterator[Path]:
             aside.unlink(missing_ok=True)
 
 
+def remove_asides(folder: Path) -> None:
+    """Remove what processes that were killed had begun to write into a folder; nobody may be writing there now.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("log.csv", ".log-0123abcd.csv", ".hidden"):
+    ...     (folder / name).touch()
+    >>> remove_asides(folder)
+    >>> sorted(p.name for p in folder.iterdir())
+    ['.hidden', 'log.csv']
+    """
+    for aside in folder.glob(f".*-{'[0-9a-f]' * 8}.*"):
+        aside.unlink()
+
+
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write text or bytes to `path`, whole or not at all."""
     with whole_file(path) as aside:

@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from casmap.atomic import whole_file, write_whole
+from casmap.atomic import remove_asides, whole_file, write_whole
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
 from casmap.export.objects import objects_of
@@ -72,6 +72,7 @@ def extract_many(
             _work(rows, mapping, out.resolve(), alpha, min(workers or cores(), len(missing)), console)
         finally:
             ray.shutdown()
+    remove_asides(out)  # of workers that died
     unread = [row["error"] for row in read_rows(out, len(parts), ["error"]) if row["error"] is not None]
     return Many(len(paths) - len(unread), foreign + unread)
 

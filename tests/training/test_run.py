@@ -63,6 +63,17 @@ def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
     assert Run(tmp_path / "run", QUICK.replace(checkpoint_every=7), resume=True).resumed
 
 
+@pytest.mark.parametrize(
+    "left", [".log-0a1b2c3d.csv", ".checkpoint-next-0a1b2c3d.safetensors", ".photos-00000000.json"]
+)
+def test_what_a_killed_run_was_writing_is_gone_when_it_is_resumed(tmp_path, left) -> None:
+    _begin(tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    (tmp_path / "run" / left).write_text("half of i")
+    with Run(tmp_path / "run", QUICK, resume=True).begun(PHOTOS):
+        assert {path.name for path in (tmp_path / "run").iterdir()} == names
+
+
 def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK, resume=True)
     assert not run.resumed

@@ -11,16 +11,13 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from casmap.atomic import write_whole
+from casmap.atomic import remove_asides, write_whole
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.model.device import find_device
 from casmap.training.recipes import Recipe
 from casmap.training.together import ALONE, Together, agent, is_lost
 
-_WRITTEN = (
-    "checkpoint-next", "classifier-checkpoint-next", "taught-checkpoint-next", "classifier", "casm", "mapping"
-)  # fmt: skip
 AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
 _CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result
 
@@ -65,9 +62,8 @@ class Run:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
         if self.together.ranks > 1:
             write_whole(self.folder / AGENT, agent())
-        for name in _WRITTEN if self.resumed else ():
-            for aside in self.folder.glob(f".{name}-????????.safetensors"):  # what a killed run was writing
-                aside.unlink()
+        if self.resumed:
+            remove_asides(self.folder)
         try:
             yield
         except UserError:
