@@ -17,6 +17,7 @@ from casmap.data.scenes import Scenes
 from casmap.images import encode_jpeg
 
 CLIENTS, SHORT, LONG = 50, 6, 120
+WARM = 3  # answers to each client before its memory is compared
 
 
 def resident(pid: int) -> float:
@@ -38,7 +39,8 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
     good = [encode_jpeg(Scenes(photos=4, size=96).image(number)) for number in range(4)]
     bad, seconds = bad_uploads(), LONG if long else SHORT
     seen: Counter[tuple[str, int]] = Counter()
-    lock, end = threading.Lock(), time.monotonic() + seconds
+    lock, over, answered = threading.Lock(), threading.Event(), [0] * CLIENTS
+    warming: list[float] = []
     memory: list[float] = []
 
     def send(body: bytes) -> int:
@@ -63,7 +65,7 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
 
     def ask(number: int) -> None:
         chance = random.Random(number)
-        while time.monotonic() < end:
+        while not over.is_set():
             is_good = chance.random() < 0.6
             body = chance.choice(good if is_good else bad)
             for attempt in range(1000):
@@ -71,6 +73,7 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
                 with lock:
                     seen["good" if is_good else "bad", status] += 1
                 if status != 503:
+                    answered[number] += 1
                     break
                 time.sleep(0.02 * chance.random() * (attempt + 1))
             else:
@@ -79,9 +82,13 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
     clients = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
     for one in clients:
         one.start()
-    while time.monotonic() < end:
+    while min(answered) < WARM and not failed:  # on a busy machine the server's threads take a while to wake up
+        warming.append(resident(server.process.pid))
+        time.sleep(0.1)
+    for _ in range(20):
         memory.append(resident(server.process.pid))
         time.sleep(seconds / 20)
+    over.set()
     for one in clients:
         one.join(60)
         assert not one.is_alive()
@@ -92,6 +99,6 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
     assert statuses["bad"] <= {400, 413, 415, 422, 503}
     assert statuses["bad"] & {400, 413, 415, 422}
     half = len(memory) // 2
-    assert max(memory[half:]) < max(memory[: half + 1]) * 1.25 + 50
+    assert max(memory[half:]) < max(warming + memory[: half + 1]) * 1.25 + 50
     with urllib.request.urlopen(f"{server.address}/api/health", timeout=60) as answer:
         assert answer.status == 200
