@@ -1,6 +1,7 @@
 """Evaluate: photos with boxes in, one row for each system out, every number with its interval."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -122,7 +123,8 @@ def own_alpha_errors(
     half = np.array([is_tuning(name, 0.5) for name in mapped.names])
     if half.all() or not half.any():
         return localization_errors(mapped, whole=whole), (1.0, 1.0)
-    errors = np.array([localization_errors(mapped, alpha, whole) for alpha in alphas])  # (alphas, photos)
+    with ThreadPoolExecutor() as pool:  # OpenCV, which finds the components, lets other threads work
+        errors = np.array(list(pool.map(lambda alpha: localization_errors(mapped, alpha, whole), alphas)))
     best = [int(errors[:, ~part].mean(axis=1).argmin()) for part in (half, ~half)]
     return np.where(half, errors[best[0]], errors[best[1]]), (alphas[best[0]], alphas[best[1]])
 

@@ -1,6 +1,7 @@
 """How authors make objects of maps: the rule of each paper, maps and pictures in, localization errors out."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,7 +48,8 @@ class Level:
 
     def errors(self, mapped: Mapped, pictures: Picture) -> npt.NDArray[np.float64]:
         """LE of each photo."""
-        boxes = [self.box(found, picture) for found, picture in zip(mapped.masks, pictures, strict=True)]
+        with ThreadPoolExecutor() as pool:  # a graph cut takes a tenth of a second
+            boxes = list(pool.map(self.box, mapped.masks, pictures))
         return localization_error(boxes, [truth.boxes for truth in mapped.truths])
 
 

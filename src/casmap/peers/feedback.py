@@ -50,15 +50,14 @@ def gated(classifier: Classifier, gates: list[Tensor]) -> Iterator[list[Tensor]]
 
     def pass_gate(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         place = len(speaking)
-        speaking.append(output.new_zeros(output.shape))
-        gate = gates[place] if gates else torch.ones_like(output)
-        activation = output.detach()
+        passed = output * gates[place] if gates else output
+        seen = passed.detach()
+        speaking.append(seen)  # until the gradient comes back
 
         def come_back(gradient: Tensor) -> Tensor:
-            speaking[place] = gate * (activation * gradient > 0)
+            speaking[place] = (seen * gradient > 0).to(gradient.dtype)  # 0 where the gate was closed before
             return gradient * speaking[place]
 
-        passed = output * gate
         if passed.requires_grad:
             passed.register_hook(come_back)  # type: ignore[no-untyped-call]
         return passed

@@ -9,6 +9,8 @@ with a deviation of 10; jitter t up to 4 pixels; Adam, 300 steps, rate 0.1; m be
 takes 99 % of what blurring everything takes: the paper's numbers.
 """
 
+from functools import cache
+
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
@@ -56,7 +58,15 @@ def perturbed(images: Tensor, blurred: Tensor, mask: Tensor) -> Tensor:
 
 def enlarged(mask: Tensor, images: Tensor) -> Tensor:
     """A mask (N, 1, 28, 28) as large as the pictures: (N, 1, H, W)."""
-    return blur(interpolate(mask, images.shape[-2:], mode="bilinear"), SMOOTH)
+    down, right = (_stretching(side) for side in images.shape[-2:])
+    return down @ mask @ right.T
+
+
+@cache
+def _stretching(side: int) -> Tensor:
+    """What each of the 28 values of a column, or of a row, gives to each pixel of it: (side, 28)."""
+    columns = torch.eye(SIDE)[:, None, :, None]  # each with a single 1
+    return blur(interpolate(columns, (side, 1), mode="bilinear"), SMOOTH)[:, 0, :, 0].T
 
 
 def variation(mask: Tensor) -> Tensor:

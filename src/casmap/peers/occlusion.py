@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import relu
 
 from casmap.model.classifier import Classifier
+from casmap.peers.black_box import black_box
 
 SHARE = 4  # squares of a side
 OVERLAP = 4  # moves of a square
@@ -26,8 +27,9 @@ def occlusion(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
     """
     square = max(1, images.shape[-1] // SHARE)
     move = max(1, square // OVERLAP)
+    asked = black_box(classifier, images)
     with torch.no_grad():
-        found: Tensor = Occlusion(lambda pictures: classifier(pictures).softmax(dim=1)).attribute(
+        found: Tensor = Occlusion(lambda pictures: asked(pictures).softmax(dim=1)).attribute(
             images, (images.shape[1], square, square), (images.shape[1], move, move), baselines=0.0, target=classes
         )  # 0 is the mean colour: pictures are normalised
     return relu(found.mean(dim=1))  # what is seen better without a square is not there

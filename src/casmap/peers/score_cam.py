@@ -6,12 +6,15 @@ A: the last feature maps, each of which masks the picture once: as many forward 
 it.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torchcam.methods import ScoreCAM
 
 from casmap.model.activation import last_features
 from casmap.model.classifier import Classifier
+from casmap.peers.black_box import black_box
 
 
 def score_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
@@ -24,18 +27,25 @@ def score_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
     whole = _Whole(classifier).eval()
     with ScoreCAM(whole, "features", input_shape=tuple(images.shape[1:])) as extractor, torch.no_grad():
         whole(images)
+        whole.asked = black_box(classifier, images)
         found: Tensor = extractor(classes.tolist())[0]
     return found
 
 
 class _Whole(nn.Module):
-    """The classifier as torch-cam can listen to it: its last feature maps pass through a layer of their own."""
+    """The classifier as torch-cam can listen to it: its last feature maps pass through a layer of their own.
+
+    asked: what answers instead, once it was listened to and only logits are wanted.
+    """
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
         self.classifier, self.features = classifier, nn.Identity()
+        self.asked: Callable[[Tensor], Tensor] | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits (N, C) of images (N, 3, H, W)."""
+        if self.asked is not None:
+            return self.asked(images)
         logits: Tensor = self.classifier.network.forward_head(self.features(last_features(self.classifier, images)[0]))
         return logits

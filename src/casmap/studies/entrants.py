@@ -127,7 +127,7 @@ class Explainer:
 
     def __init__(self, rival: Rival, peer: Peer, classifier: Classifier, crops: Crops, store: Maps) -> None:
         self.rival, self.peer, self.classifier, self.crops, self.store = rival, peer, classifier, crops, store
-        self.quick = folded(classifier) if rival.slow else classifier  # thousands of passes for a photo
+        self.quick = folded(classifier)
         self.kept_as = f"{rival.name} {_fingerprint(rival, peer, classifier)}"
 
     def enters(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entrant]:

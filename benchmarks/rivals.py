@@ -1,0 +1,65 @@
+"""What the slow rivals of Table 1 gain from engines and masks that give the same maps: benchmarks/rivals.py."""
+
+import warnings
+
+import torch
+from bench import in_turns, ratio, tell
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from casmap.memory import reuse_memory
+from casmap.model.classifier import Classifier
+from casmap.model.folding import folded
+from casmap.peers.black_box import black_box
+from casmap.peers.blurring import blur
+from casmap.peers.lrp import lrp
+from casmap.peers.meaningful_perturbation import SIDE, SMOOTH, enlarged
+
+PHOTOS, PIXELS, ROUNDS = 8, 224, 5
+
+
+def main() -> None:
+    """Random weights take as long as trained ones."""
+    reuse_memory()
+    warnings.simplefilter("ignore")  # of libraries, about themselves
+    f = Classifier("tf_efficientnet_lite0", 1000).eval().requires_grad_(False).to(memory_format=torch.channels_last)
+    images, classes = torch.rand(PHOTOS, 3, PIXELS, PIXELS), torch.arange(PHOTOS)
+    quick = folded(f)
+    asked = black_box(quick, images)
+    small = torch.rand(PHOTOS, 1, SIDE, SIDE).requires_grad_(True)
+
+    def smoothed() -> Tensor:
+        return blur(interpolate(small, (PIXELS, PIXELS), mode="bilinear"), SMOOTH)
+
+    ways = {
+        "matrices": lambda: back(enlarged(small, images), small),
+        "convolutions": lambda: back(smoothed(), small),
+        "ONNX Runtime": lambda: asked(images),
+        "torch": lambda: quick(images),
+        "LRP, folded": lambda: lrp(quick, images, classes),
+        "LRP": lambda: lrp(f, images, classes),
+    }
+    times = in_turns(ways, ROUNDS)
+    tell(
+        [
+            ratio(
+                "masks of meaningful perturbation with their gradient: convolutions / two products",
+                times["convolutions"],
+                times["matrices"],
+                photos=PHOTOS,
+            ),
+            ratio(
+                "lite0 that is only asked: torch / ONNX Runtime", times["torch"], times["ONNX Runtime"], photos=PHOTOS
+            ),
+            ratio("LRP of lite0: batch norms as they are / folded", times["LRP"], times["LRP, folded"], photos=PHOTOS),
+        ]
+    )
+
+
+def back(masks: Tensor, values: Tensor) -> Tensor:
+    """The way back of the sum of masks."""
+    return torch.autograd.grad(masks.sum(), values)[0]
+
+
+if __name__ == "__main__":
+    main()
