@@ -1,24 +1,24 @@
 """Simonyan & Zisserman 2014, "Very Deep Convolutional Networks": boxes by regression, the upper bound.
 
-    min over g of  |g(x) - b|^2,    b: centre, width and height of the box, as shares of the picture
+    min over g of  1 - IoU(g(x), b),    b: centre, width and height of the box, as shares of the picture
 
 g: the classifier's last feature maps, one more layer and four numbers, the same for all classes (the paper's single-
-class regression). The classifier stays as it is, as in the paper's first experiment. It is the only rival that is shown
-boxes.
+class regression); it begins as the mean box. The classifier stays as it is, as in the paper's first experiment. The
+paper minimises |g(x) - b|^2 over a million boxes; over some hundred that learns them by heart, and finds others worse
+than the whole picture does (experiment 42). It is the only rival that is shown boxes.
 """
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import mse_loss
 
 from casmap.model.activation import last_features
 from casmap.model.classifier import Classifier
 
 HIDDEN = 64
-STEPS, BATCH = 1500, 64
-RATE, DECAY = 1e-3, 1e-2
+STEPS, BATCH = 300, 64
+RATE, DECAY = 1e-4, 1e-2
 
 
 class BoxRegression:
@@ -59,16 +59,39 @@ def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
     network = nn.Sequential(
         nn.Conv2d(channels, HIDDEN, 1), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(HIDDEN * height * width, 4)
     )
+    last = network[-1]
+    assert isinstance(last, nn.Linear)
+    nn.init.zeros_(last.weight)
+    with torch.no_grad():
+        last.bias.copy_(boxes.mean(dim=0))
     optimizer = torch.optim.AdamW(network.parameters(), RATE, weight_decay=DECAY)
     with torch.enable_grad():
         for step in range(STEPS):
             optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
             chosen = torch.randint(count, (min(BATCH, count),))
-            loss = mse_loss(network(features[chosen]), boxes[chosen])
+            loss = (1 - overlap(network(features[chosen]), boxes[chosen])).mean()
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     return BoxRegression(network)
+
+
+def overlap(found: Tensor, boxes: Tensor) -> Tensor:
+    """IoU of boxes as shares, (n, 4) and (n, 4) -> (n,); of those found only what is in the picture counts.
+
+    >>> overlap(torch.tensor([[0.5, 0.5, 1.0, 1.0]]), torch.tensor([[0.25, 0.5, 0.5, 1.0]]))
+    tensor([0.5000])
+    """
+    a, b = _corners(found).clamp(0, 1), _corners(boxes)
+    sides = torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])
+    both = sides.clamp_min(0).prod(dim=1)
+    either = sum((c[:, 2:] - c[:, :2]).clamp_min(0).prod(dim=1) for c in (a, b)) - both
+    return both / either
+
+
+def _corners(boxes: Tensor) -> Tensor:
+    centre, size = boxes[:, :2], boxes[:, 2:]
+    return torch.cat([centre - size / 2, centre + size / 2], dim=1)
 
 
 def shares(box: npt.NDArray[np.float64], side: int) -> list[float]:
