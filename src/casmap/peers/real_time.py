@@ -24,6 +24,7 @@ from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.model.classifier import Classifier
 from casmap.model.files import read_tree, write_tree
+from casmap.model.folding import folded
 from casmap.peers.blurring import blur
 
 AREA, AREA_POWER, SMOOTH, PRESERVE = 8.0, 0.3, 0.005, 0.3
@@ -155,7 +156,8 @@ def four_terms(
     classifier: Classifier, images: Tensor, labels: Tensor, there: Tensor, masks: Tensor, chance: torch.Generator
 ) -> Tensor:
     """The loss of a batch: masks (N, 1, H, W); where the class asked for is not there, destroying it is forbidden."""
-    destroyed, preserved = (classifier(exchanged(images, m, chance)) for m in (1 - masks, masks))
+    blurred = blur(images, BLUR)
+    destroyed, preserved = (classifier(exchanged(images, blurred, m, chance)) for m in (1 - masks, masks))
     # Where it is not there: what is destroyed should still be told, what is preserved should not.
     destroys = torch.where(there, margin(destroyed, labels, -1, DESTROY_MARGIN), margin(destroyed, labels, 1, 1.0))
     preserves = torch.where(there, margin(preserved, labels, 1, PRESERVE_MARGIN), margin(preserved, labels, -1, 1.0))
@@ -182,12 +184,11 @@ def roughness(masks: Tensor) -> Tensor:
     return (inner + BORDER * border) / (2 * len(masks))
 
 
-def exchanged(images: Tensor, masks: Tensor, chance: torch.Generator) -> Tensor:
+def exchanged(images: Tensor, blurred: Tensor, masks: Tensor, chance: torch.Generator) -> Tensor:
     """The pictures, with a little noise, where the mask is 1; elsewhere blurred or, half of the time, one colour."""
     count = len(images)
     noise = NOISE * torch.randn(images.shape, generator=chance)
     colour = COLOURS * (torch.rand(count, 3, 1, 1, generator=chance) - 0.5)
-    blurred = blur(images, BLUR)
     blurs = torch.rand(count, 1, 1, 1, generator=chance) < 0.5
     kept = images + KEPT_NOISE * torch.randn(images.shape, generator=chance)
     return masks * kept + (1 - masks) * torch.where(blurs, blurred, colour + noise)
@@ -195,7 +196,7 @@ def exchanged(images: Tensor, masks: Tensor, chance: torch.Generator) -> Tensor:
 
 def learn_real_time(photos: PhotoSet, classifier: Classifier, path: Path, size: int, console: Console) -> RealTime:
     """Train both phases on photos with their classes, or read the file of an earlier start; the classifier stays."""
-    classifier.eval().requires_grad_(False)
+    classifier = folded(classifier.eval().requires_grad_(False))
     torch.manual_seed(SEED)
     network = MaskingNetwork(classifier.stage_channels, classifier.classes)
     selected = path.with_stem(f"{path.stem}-selector")
