@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.evaluation import intervals
-from casmap.evaluation.intervals import bootstrap_interval, bootstrap_statistic, paired_interval
+from casmap.evaluation.intervals import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic, paired_interval
 
 ERRORS = (np.random.default_rng(7).random(400) < 0.36).astype(np.float64)
 
@@ -90,6 +90,17 @@ def test_statistic_draws_whole_items() -> None:
     assert drawn.shape == (20, 5, 2)
     np.testing.assert_array_equal(drawn[..., 1], 10 * drawn[..., 0])
     assert len(np.unique(drawn[..., 0])) == 5
+
+
+def test_sums_are_those_of_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervals, "CHUNK", 30 * 7)  # seven draws at a time
+    histograms = np.random.default_rng(1).integers(0, 1000, (30, 2, 7))
+
+    def share(total: np.ndarray) -> float:
+        return float(total[1, 3:].sum() / total.sum())
+
+    of_sums = bootstrap_of_sums(histograms, share, seed=5, resamples=100)
+    assert of_sums == bootstrap_statistic(histograms, lambda chosen: share(chosen.sum(axis=0)), seed=5, resamples=100)
 
 
 def test_nothing_has_no_interval() -> None:

@@ -12,7 +12,7 @@ from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
 from casmap.errors import UserError
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
-from casmap.evaluation.intervals import bootstrap_interval, bootstrap_statistic
+from casmap.evaluation.intervals import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic
 from casmap.evaluation.localization import (
     center_mask,
     continuous_f1,
@@ -138,7 +138,7 @@ def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
     masks, truths = mapped.masks, mapped.truths
     values = dict(_values(mapped, area))
     numbers = {key: _mean(value) for key, value in values.items()}
-    numbers["spread"] = _statistic(values["area"], spread)
+    numbers["spread"] = Number(spread(values["area"]), *bootstrap_statistic(values["area"], spread))
     tuning = np.array([is_tuning(photo) for photo in mapped.names])
     if 0 < tuning.sum() < len(tuning):
         values["MaxBoxAccV2"], _ = max_box_acc_v2(masks, [truth.boxes for truth in truths], tuning)
@@ -147,7 +147,8 @@ def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
         pairs = zip(masks, (truth.mask for truth in truths), strict=True)
         histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
         if histograms[:, 1].any():
-            numbers["PxAP"] = _statistic(histograms, _pixel_average_precision)
+            interval = bootstrap_of_sums(histograms, _pixel_average_precision)
+            numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
     return Row(name, numbers, values)
 
 
@@ -186,15 +187,10 @@ def truth_of(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, po
     return resize_annotation(annotation, shape[0], shape[1], size, policy)
 
 
-def _pixel_average_precision(histograms: npt.NDArray[np.int64]) -> float:
-    """PxAP of chosen photos, (n, 2, bins); 0 where a bootstrap has chosen none that shows an object."""
-    total = histograms.sum(axis=0)
+def _pixel_average_precision(total: npt.NDArray[Any]) -> float:
+    """PxAP of the sum (2, bins) of histograms; 0 where a bootstrap has chosen no photo that shows an object."""
     return average_precision(total) if total[1].any() else 0.0
 
 
 def _mean(values: Floats) -> Number:
     return Number(float(values.mean()), *bootstrap_interval(values))
-
-
-def _statistic(items: npt.NDArray[Any], statistic: Callable[[npt.NDArray[Any]], float]) -> Number:
-    return Number(float(statistic(items)), *bootstrap_statistic(items, statistic, resamples=500))

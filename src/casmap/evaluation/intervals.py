@@ -71,6 +71,31 @@ def bootstrap_statistic(
     return _percentiles(np.array(draws, dtype=np.float64), level)
 
 
+def bootstrap_of_sums(
+    items: npt.NDArray[Any],
+    statistic: Callable[[npt.NDArray[Any]], float],
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """Interval of a statistic of the items' sum, such as PxAP of histograms: (N, ...) -> (low, high).
+
+    As `bootstrap_statistic` of chosen.sum(axis=0), with the same draws; but how often each item is drawn, times the
+    items, is one product of matrices, so that none is copied.
+
+    >>> bootstrap_of_sums(np.array([1, 2, 4]), float, level=1.0)
+    (3.0, 12.0)
+    """
+    random, count = np.random.default_rng(seed), _count(items)
+    flat, rows = items.reshape(count, -1).astype(np.float64), max(1, CHUNK // count)
+    draws: list[float] = []
+    for done in range(0, resamples, rows):
+        chosen = [random.integers(count, size=count) for _ in range(min(rows, resamples - done))]
+        times = np.stack([np.bincount(each, minlength=count) for each in chosen]).astype(np.float64)
+        draws += [statistic(total) for total in (times @ flat).reshape(-1, *items.shape[1:])]
+    return _percentiles(np.array(draws, dtype=np.float64), level)
+
+
 def _count(items: npt.NDArray[Any]) -> int:
     if len(items) == 0:
         raise ValueError("An interval needs at least one image.")
