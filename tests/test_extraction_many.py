@@ -103,7 +103,7 @@ def test_what_was_done_before_it_was_stopped_is_not_done_again(photos, tmp_path)
         os.killpg(process.pid, signal.SIGKILL)
     before = {path: path.stat().st_mtime_ns for path in parts_of(out)}
     assert 3 <= len(before) < PHOTOS // PART
-    (out / ".part-000000-0a1b2c3d.parquet").write_bytes(b"half of")  # as a worker that dies in the act leaves it
+    (out / ".part-000000~0a1b2c3d.parquet").write_bytes(b"half of")  # as a worker that dies in the act leaves it
     with begin(photos, out) as process:
         said, complained = process.communicate(timeout=240)
     assert process.returncode == 0, complained

@@ -20,7 +20,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     path = Path(path)
-    aside = path.with_name(f".{path.stem}-{os.urandom(4).hex()}{path.suffix}")
+    aside = path.with_name(f".{path.stem}~{os.urandom(4).hex()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.touch()
@@ -42,14 +42,14 @@ def remove_asides(folder: Path) -> None:
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> for name in ("log.csv", ".log-0123abcd.csv", ".hidden"):
+    >>> for name in ("log.csv", ".log~0123abcd.csv", ".notes-20261117.md"):
     ...     (folder / name).touch()
     >>> remove_asides(folder)
     >>> sorted(p.name for p in folder.iterdir())
-    ['.hidden', 'log.csv']
+    ['.notes-20261117.md', 'log.csv']
     """
-    for aside in folder.glob(f".*-{'[0-9a-f]' * 8}.*"):
-        aside.unlink()
+    for aside in folder.glob(f".*~{'[0-9a-f]' * 8}*"):
+        aside.unlink(missing_ok=True)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:

@@ -64,7 +64,7 @@ def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "left", [".log-0a1b2c3d.csv", ".checkpoint-next-0a1b2c3d.safetensors", ".photos-00000000.json"]
+    "left", [".log~0a1b2c3d.csv", ".checkpoint-next~0a1b2c3d.safetensors", ".photos~00000000.json"]
 )
 def test_what_a_killed_run_was_writing_is_gone_when_it_is_resumed(tmp_path, left) -> None:
     _begin(tmp_path / "run")
