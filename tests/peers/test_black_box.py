@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from casmap.model.classifier import Classifier
+from casmap.peers import black_box as module
 from casmap.peers.black_box import black_box
 
 
@@ -23,3 +24,13 @@ def test_what_cannot_be_brought_there_answers_as_it_is(capfd) -> None:
     f = Classifier("test_vit", classes=5).eval()  # how it fits its positions to other sizes, ONNX has no word for
     assert black_box(f, torch.zeros(1, 3, 64, 64)) is f
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_answers_otherwise_there_answers_as_it_is(monkeypatch) -> None:
+    torch.manual_seed(0)
+    f, other = (Classifier("test_resnet", classes=5).eval().requires_grad_(False) for _ in range(2))
+    session = module._session(other, torch.zeros(2, 3, 64, 64))
+    monkeypatch.setattr(module, "_session", lambda classifier, images: session)
+    images = torch.randn(1, 3, 64, 64)
+    assert black_box(f, images) is f
+    assert black_box(other, images) is not other
