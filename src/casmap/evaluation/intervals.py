@@ -60,7 +60,7 @@ def bootstrap_statistic(
     resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """Interval of a statistic of items that is no mean, such as the spread or PxAP: (N, ...) -> (low, high).
+    """Interval of a statistic of items that is no mean, such as the spread: (N, ...) -> (low, high).
 
     >>> low, high = bootstrap_statistic(np.array([0.0, 1.0] * 50), np.std)
     >>> 0.48 < low < high <= 0.5
@@ -81,7 +81,7 @@ def bootstrap_of_sums(
     """Interval of a statistic of the items' sum, such as PxAP of histograms: (N, ...) -> (low, high).
 
     As `bootstrap_statistic` of chosen.sum(axis=0), with the same draws; but how often each item is drawn, times the
-    items, is one product of matrices, so that none is copied.
+    items, is one product of matrices: nothing is copied draw by draw.
 
     >>> bootstrap_of_sums(np.array([1, 2, 4]), float, level=1.0)
     (3.0, 12.0)

@@ -6,6 +6,7 @@ threshold of MaxBoxAccV2 is chosen on photos that are never scored.
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -82,7 +83,7 @@ def pixel_histograms(
     return np.stack([np.bincount(places[truth == value], minlength=bins) for value in (0, 255)])
 
 
-def average_precision(histograms: npt.NDArray[np.int64]) -> float:
+def average_precision(histograms: npt.NDArray[Any]) -> float:
     """The area under the curve of precision over recall, thresholds at the bins: (2, bins) -> float.
 
     AP = Σ_i (R_i - R_{i-1}) P_i, from the highest threshold down.
