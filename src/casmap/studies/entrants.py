@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ from casmap.studies.maps import Kept, Maps
 from casmap.studies.timing import Work
 
 BATCH = 8  # photos that a network sees at a time; their maps are then kept
+folded_once = lru_cache(maxsize=2)(folded)  # a copy for all rivals, and one of the ResNet-18 for those it does not suit
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Explainer:
 
     def __init__(self, rival: Rival, peer: Peer, classifier: Classifier, crops: Crops, store: Maps) -> None:
         self.rival, self.peer, self.classifier, self.crops, self.store = rival, peer, classifier, crops, store
-        self.quick = folded(classifier)
+        self.quick = folded_once(classifier)
         self.kept_as = f"{rival.name} {_fingerprint(rival, peer, classifier)}"
 
     def enters(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entrant]:
