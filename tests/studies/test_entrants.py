@@ -13,6 +13,7 @@ from casmap.data.photos import Annotation
 from casmap.model.classifier import Classifier
 from casmap.peers.cam import cam
 from casmap.peers.rivals import Rival
+from casmap.studies import entrants
 from casmap.studies.crops import Crops
 from casmap.studies.entrants import Explainer, see
 from casmap.studies.maps import Maps
@@ -134,6 +135,16 @@ def test_the_peer_is_given_the_classifier_and_pictures_as_it_knows_them(classifi
     torch.testing.assert_close(peer.classifier(peer.images[0]), classifier(peer.images[0]), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(peer.images[0], normalised(classifier, crops.pictures[[5, 1]]), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(crops.pictures, before)
+
+
+def test_maps_of_another_program_are_made_again(classifier, crops, tmp_path, monkeypatch) -> None:
+    made = []
+    for shared in (entrants.SHARED, entrants.SHARED, entrants.SHARED[1:]):
+        monkeypatch.setattr(entrants, "SHARED", shared)
+        peer = Recording()
+        explainer(classifier, crops, tmp_path, peer).masks(crops.labels, np.array([1]))
+        made.append(len(peer.classes))
+    assert made == [1, 0, 1]
 
 
 def test_what_a_library_warns_its_authors_of_is_not_for_the_user(classifier, crops, tmp_path, recwarn) -> None:

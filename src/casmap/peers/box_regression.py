@@ -4,7 +4,7 @@
 
 g: the classifier's last feature maps, one more layer and four numbers, the same for all classes (the paper's single-
 class regression); it begins as the mean box. The classifier stays as it is, as in the paper's first experiment. The
-paper minimises |g(x) - b|^2 over a million boxes; over some hundred that learns them by heart, and finds others worse
+paper minimises |g(x) - b|^2 over a million boxes; over a few hundred that learns them by heart, and finds others worse
 than the whole picture does (experiment 42). It is the only rival that is shown boxes.
 """
 

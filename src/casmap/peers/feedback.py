@@ -52,7 +52,7 @@ def gated(classifier: Classifier, gates: list[Tensor]) -> Iterator[list[Tensor]]
         place = len(speaking)
         passed = output * gates[place] if gates else output
         seen = passed.detach()
-        speaking.append(seen)  # until the gradient comes back
+        speaking.append(seen.new_zeros(()).expand_as(seen))  # closed, until the gradient comes back
 
         def come_back(gradient: Tensor) -> Tensor:
             speaking[place] = (seen * gradient > 0).to(gradient.dtype)  # 0 where the gate was closed before

@@ -23,11 +23,11 @@ from casmap.evaluation.report import system_of
 from casmap.evaluation.rules import Rule
 from casmap.export.onnx import classifier_alone
 from casmap.mapper import SaliencyMapper
+from casmap.model import folding
 from casmap.model.classifier import Classifier
-from casmap.model.folding import folded
 from casmap.model.network import SaliencyNetwork
+from casmap.peers import black_box, blurring, relevance
 from casmap.peers import peer as protocol
-from casmap.peers import relevance
 from casmap.peers.peer import Peer, unit
 from casmap.peers.rivals import Rival
 from casmap.studies.crops import Crops, Indices
@@ -35,7 +35,8 @@ from casmap.studies.maps import Kept, Maps
 from casmap.studies.timing import Work
 
 BATCH = 8  # photos that a network sees at a time; their maps are then kept
-folded_once = lru_cache(maxsize=2)(folded)  # a copy for all rivals, and one of the ResNet-18 for those it does not suit
+SHARED = (relevance, blurring, black_box, protocol, folding)  # programs that rivals work with, beside their own
+folded_once = lru_cache(maxsize=2)(folding.folded)  # a copy for all rivals, and one of a ResNet-18
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ class Explainer:
 def _fingerprint(rival: Rival, peer: Peer, classifier: Classifier) -> str:
     """Of the program of a method, of what it has learned, and of what it explains."""
     kind = peer if inspect.isfunction(peer) else type(peer)
-    programs = (inspect.getmodule(kind) or kind, relevance, protocol)
+    programs = (inspect.getmodule(kind) or kind, *SHARED)
     digest = hashlib.sha256(f"{rival.masks} ".encode() + "".join(map(inspect.getsource, programs)).encode())
     for network in (classifier, getattr(peer, "network", None)):
         for name, tensor in sorted(network.state_dict().items() if isinstance(network, torch.nn.Module) else ()):
