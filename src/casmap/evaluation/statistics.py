@@ -44,7 +44,7 @@ def mean_mask(masks: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     return np.asarray(masks.mean(axis=(-2, -1), dtype=np.float64))
 
 
-def spread(volumes: npt.NDArray[np.float64]) -> float:
+def spread(volumes: npt.NDArray[np.floating]) -> float:
     """How much the size of the mask follows the photo: the standard deviation over images of m̄, (N,) -> float.
 
     √(Σ_n (m̄_n - μ)² / N), where μ is the mean of m̄ over the N images.
