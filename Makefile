@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-SOAK := tests/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/test_extraction_many.py tests/training/test_kills.py \
-  tests/training/test_together.py tests/web/test_load.py tests/web/test_schema.py
+SOAK := tests/inference/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/inference/test_on_ray.py tests/training/test_kills.py \
+  tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py
 
 .PHONY: demo test soak bench sbom lint format clean
 
@@ -31,6 +31,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix .

@@ -14,7 +14,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from casmap.data.folders import PhotoFolder
-from casmap.export.annotate import annotate_photos
+from casmap.tools.annotate import annotate_photos
 
 MEASURES = ("AP", "AP at 0.5", "AP at 0.75")
 

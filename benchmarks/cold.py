@@ -14,8 +14,8 @@ from bench import Ratio, in_turns, ratio, tell
 from size import install_core
 
 from casmap.data.scenes import Scenes
-from casmap.images import encode_jpeg
-from casmap.mapper import SHIPPED
+from casmap.inference.mapper import SHIPPED
+from casmap.io.images import encode_jpeg
 
 ROUNDS = 9
 RUNTIME = """

@@ -12,9 +12,9 @@ import numpy as np
 from casmap.data.sources import open_photos
 from casmap.data.subsets import Subset
 from casmap.evaluation.intervals import paired_interval
-from casmap.mapper import SaliencyMapper
-from casmap.memory import reuse_memory
-from casmap.studies.correct import agreement, correct
+from casmap.inference.mapper import SaliencyMapper
+from casmap.io.memory import reuse_memory
+from casmap.tools.correct import agreement, correct
 
 CORRECTED, OTHERS, SEED = 50, 200, 0
 

@@ -12,7 +12,7 @@ from scipy import ndimage
 from casmap.data.photos import Annotation
 from casmap.evaluation.evaluate import Mapped, localization_errors
 from casmap.evaluation.localization import continuous_f1, official_metric
-from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 
 MASKS, SIDE, ROUNDS = 1000, 224, 5
 

@@ -18,10 +18,10 @@ from bench import Ratio, in_turns, ratio, tell
 
 from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
-from casmap.extraction import extract_photos
-from casmap.images import encode_jpeg, find_images, open_image
-from casmap.mapper import SaliencyMapper
-from casmap.memory import reuse_memory
+from casmap.inference.folder import extract_photos
+from casmap.inference.mapper import SaliencyMapper
+from casmap.io.images import encode_jpeg, find_images, open_image
+from casmap.io.memory import reuse_memory
 
 PHOTOS, BATCH, ROUNDS = 500, 8, 5
 GROWTH = (100, 1_000, 10_000)

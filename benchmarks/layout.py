@@ -8,10 +8,10 @@ import time
 import numpy as np
 import torch
 
-from casmap.memory import reuse_memory
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.network import SaliencyNetwork
+from casmap.io.memory import reuse_memory
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.network import SaliencyNetwork
 
 PHOTOS, SIDE, ROUNDS = 8, 224, 9
 

@@ -13,12 +13,12 @@ from pytorch_grad_cam import GradCAM
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 from torch import Tensor, nn
 
-from casmap.export.onnx import classifier_alone, export_onnx
-from casmap.memory import reuse_memory
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.network import SaliencyNetwork
-from casmap.model.onnx_network import load_onnx
+from casmap.io.memory import reuse_memory
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.network import SaliencyNetwork
+from casmap.models.onnx_network import load_onnx
+from casmap.tools.export import classifier_alone, export_onnx
 
 SIDE, CLASSES = 224, 1000
 BARS = {"resnet50": "<= 1.10", "lite0": "<= 1.20"}

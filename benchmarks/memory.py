@@ -10,9 +10,9 @@ import sys
 WORK = """
 import resource, sys, time
 import torch
-from casmap.memory import reuse_memory
-from casmap.model.classifier import Classifier
-from casmap.model.device import place
+from casmap.io.memory import reuse_memory
+from casmap.models.classifier import Classifier
+from casmap.models.device import place
 
 if sys.argv[1] == "kept":
     assert reuse_memory()

@@ -7,13 +7,13 @@ from bench import in_turns, ratio, tell
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from casmap.memory import reuse_memory
-from casmap.model.classifier import Classifier
-from casmap.model.folding import folded
-from casmap.peers.black_box import black_box
-from casmap.peers.blurring import blur
-from casmap.peers.lrp import lrp
-from casmap.peers.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.baselines.black_box import black_box
+from casmap.baselines.blurring import blur
+from casmap.baselines.lrp import lrp
+from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.io.memory import reuse_memory
+from casmap.models.classifier import Classifier
+from casmap.models.folding import folded
 
 PHOTOS, PIXELS, ROUNDS = 8, 224, 5
 

@@ -12,10 +12,10 @@ from extraction import make_photos
 
 from casmap.data.folders import PhotoFolder
 from casmap.data.shards import Shards, write_shards
-from casmap.extraction_many import PartMaker, part_file
-from casmap.mapper import SHIPPED
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
+from casmap.inference.mapper import SHIPPED
+from casmap.inference.on_ray import PartMaker, part_file
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
 
 PHOTOS = 200
 

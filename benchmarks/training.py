@@ -20,12 +20,12 @@ from torch.nn.functional import conv2d, cross_entropy, interpolate, log_softmax
 
 from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
-from casmap.memory import reuse_memory
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
+from casmap.io.memory import reuse_memory
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
 from casmap.training.algorithm import casm
+from casmap.training.loop import set_up
 from casmap.training.recipes import PAPER
-from casmap.training.trainer import set_up
 
 BACKBONE, SIDE, BATCH, CLASSES = "resnet50", 96, 16, 1000
 ROUNDS = 9

@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from casmap.cli import app
+from casmap.cli.main import app
 
 ASKED = re.compile(r"<!-- help: (.+?) -->")
 

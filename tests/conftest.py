@@ -10,10 +10,10 @@ import pytest
 import torch
 from hypothesis import settings
 
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.files import save_classifier, save_mapping
-from casmap.model.network import SaliencyNetwork
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import save_classifier, save_mapping
+from casmap.models.network import SaliencyNetwork
 
 # A loaded machine is slow, not wrong.
 settings.register_profile("casmap", deadline=None)
@@ -37,7 +37,7 @@ for line in sys.stdin:
         sys.argv = ["casmap", *asked["arguments"]]
         code = 1
         try:
-            from casmap.cli import main
+            from casmap.cli.main import main
             main()
             code = 0
         except SystemExit as end:
@@ -110,7 +110,7 @@ def environment():
 def fresh():
     """Run a command in a process that has nothing yet."""
 
-    def run(*arguments, start="from casmap.cli import main; main()", cwd=None):
+    def run(*arguments, start="from casmap.cli.main import main; main()", cwd=None):
         done = subprocess.run(
             [sys.executable, "-c", start, *map(str, arguments)],
             capture_output=True,

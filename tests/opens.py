@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-import casmap.model.files  # noqa: F401 (torch, before the clock runs)
+import casmap.models.files  # noqa: F401 (torch, before the clock runs)
 from casmap import SaliencyMapper
 from casmap.data.folders import PhotoFolder
 from casmap.data.shards import Shards
 from casmap.errors import UserError
-from casmap.images import open_image
+from casmap.io.images import open_image
 from casmap.training.recipes import read_recipe
 
 PHOTO = np.full((32, 48, 3), 100, np.uint8)

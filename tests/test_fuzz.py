@@ -21,13 +21,13 @@ from casmap.data.scenes import Scenes
 from casmap.data.shards import INDEX, write_shards
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
-from casmap.export.annotate import annotate_photos
-from casmap.export.onnx import export_onnx
-from casmap.images import encode_jpeg
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.files import save_mapping
-from casmap.model.network import SaliencyNetwork
+from casmap.io.images import encode_jpeg
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import save_mapping
+from casmap.models.network import SaliencyNetwork
+from casmap.tools.annotate import annotate_photos
+from casmap.tools.export import export_onnx
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 

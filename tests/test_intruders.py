@@ -15,15 +15,15 @@ import torch
 from typer.testing import CliRunner
 
 from casmap import SaliencyMapper
-from casmap.cli import app
+from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.shards import INDEX, Shards, write_shards
 from casmap.errors import UserError
-from casmap.export.annotate import annotate_photos
-from casmap.images import encode_jpeg, find_images
-from casmap.mapper import SHIPPED
-from casmap.model.files import load_classifier, load_mapping, read_tree
+from casmap.inference.mapper import SHIPPED
+from casmap.io.images import encode_jpeg, find_images
+from casmap.models.files import load_classifier, load_mapping, read_tree
+from casmap.tools.annotate import annotate_photos
 from casmap.training.recipes import read_recipe
 
 

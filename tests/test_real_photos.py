@@ -11,11 +11,11 @@ from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
 from casmap.evaluation.evaluate import center_system, evaluate, map_photos, whole_system
 from casmap.evaluation.localization import iou
-from casmap.mapper import SaliencyMapper
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.network import SaliencyNetwork
-from casmap.training.first import load_backbone
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.network import SaliencyNetwork
+from casmap.training.first_classifier import load_backbone
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not here")

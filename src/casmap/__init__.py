@@ -2,22 +2,23 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from casmap.mapper import SaliencyMapper
-    from casmap.saliency_map import SaliencyMap
+from casmap.version import __version__
 
-__all__ = ["SaliencyMap", "SaliencyMapper"]
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from casmap.inference.mapper import SaliencyMapper
+    from casmap.inference.saliency_map import SaliencyMap
+
+__all__ = ["SaliencyMap", "SaliencyMapper", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, and only then: the command line's --help needs neither NumPy nor OpenCV."""
     if name == "SaliencyMapper":
-        from casmap.mapper import SaliencyMapper
+        from casmap.inference.mapper import SaliencyMapper
 
         return SaliencyMapper
     if name == "SaliencyMap":
-        from casmap.saliency_map import SaliencyMap
+        from casmap.inference.saliency_map import SaliencyMap
 
         return SaliencyMap
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

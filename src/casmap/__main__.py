@@ -1,5 +1,5 @@
 """`python -m casmap` is `casmap`."""
 
-from casmap.cli import main
+from casmap.cli.main import main
 
 main()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casmap.data.annotations import Kind
+from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UnreadableImage, UserError
 

@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 from rich.console import Console
 
-from casmap.data.annotations import Kind
+from casmap.annotations.types import Kind
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 

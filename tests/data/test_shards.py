@@ -11,15 +11,15 @@ import pytest
 import webdataset
 from typer.testing import CliRunner
 
-from casmap.cli import app
+from casmap.cli.main import app
 from casmap.data.batches import Batches
-from casmap.data.check import check
 from casmap.data.folders import PhotoFolder
 from casmap.data.readable import Readable
 from casmap.data.shards import INDEX, KEPT, Shards, near_order, shard_name, write_shards
 from casmap.data.sources import open_photos
+from casmap.data.validate import check
 from casmap.errors import UnreadableImage, UserError
-from casmap.images import encode_jpeg
+from casmap.io.images import encode_jpeg
 
 KILOBYTES = 3
 

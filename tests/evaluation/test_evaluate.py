@@ -30,9 +30,9 @@ from casmap.evaluation.localization import (
     official_metric,
     predicted_box,
 )
-from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
-from casmap.evaluation.wsol import is_tuning, max_box_acc_v2, pxap
-from casmap.saliency_map import binary_mask
+from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.wsol_metrics import is_tuning, max_box_acc_v2, pxap
+from casmap.inference.saliency_map import binary_mask
 
 SIZE = 16
 

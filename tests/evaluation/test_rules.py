@@ -6,7 +6,7 @@ import pytest
 from casmap.data.photos import Annotation
 from casmap.evaluation.evaluate import Mapped, localization_errors, own_alpha_errors
 from casmap.evaluation.rules import MeanLevel, above, above_share, energy, grab_cut
-from casmap.evaluation.wsol import is_tuning
+from casmap.evaluation.wsol_metrics import is_tuning
 
 NOTHING = np.zeros((2, 4, 3), np.uint8)
 MAP = np.array([[0.0, 0.1, 0.4, 0.0], [0.0, 0.2, 1.0, 0.6]])

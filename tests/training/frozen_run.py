@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from casmap.data.scenes import Scenes
-from casmap.model.decoder import Mapping
+from casmap.models.decoder import Mapping
 from casmap.training.algorithm import batch_norms
+from casmap.training.distributed import joined
+from casmap.training.loop import train
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
-from casmap.training.together import joined
-from casmap.training.trainer import train
 
 
 class Frozen(Mapping):

@@ -8,9 +8,9 @@ import torch
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.training.checkpoints import Checkpoints
+from casmap.training.loop import train
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
-from casmap.training.trainer import train
 
 
 def tree(step: int, value: float = 1.0) -> dict:
@@ -53,7 +53,7 @@ def test_whenever_it_is_killed_one_can_be_read(kept, monkeypatch, when) -> None:
         raise Killed
 
     if when == "while writing":
-        monkeypatch.setattr("casmap.model.files.save_file", no_file)
+        monkeypatch.setattr("casmap.models.files.save_file", no_file)
     else:
         real = __import__("os").replace
 
@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_the_last_one_as_it_was(kept, monkeypatch) -> None:
         raise UserError(f"Cannot write {path}: No space left on device.")
 
     before = kept.newest.read_bytes()
-    monkeypatch.setattr("casmap.model.files.whole_file", full)
+    monkeypatch.setattr("casmap.models.files.whole_file", full)
     with pytest.raises(UserError, match="No space left on device"):
         kept.write(tree(3))
     assert kept.newest.read_bytes() == before

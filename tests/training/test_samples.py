@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
-from casmap.model.classifier import Classifier
-from casmap.model.files import read_tree, write_tree
+from casmap.models.classifier import Classifier
+from casmap.models.files import read_tree, write_tree
 from casmap.training.samples import Samples, megabytes
 from casmap.training.thinning import Thinning
 

@@ -13,7 +13,8 @@ from rich.console import Console
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
-from casmap.training import choice, duration, first
+from casmap.training import choice, duration
+from casmap.training import first_classifier as first
 from casmap.training.choice import choose
 from casmap.training.duration import Timed, foretell
 from casmap.training.recipes import PAPER, PHOTOS, QUICK

@@ -15,7 +15,7 @@ import PIL.Image
 import pytest
 
 from casmap.data.free_photos import free_photos
-from casmap.mapper import SaliencyMapper
+from casmap.inference.mapper import SaliencyMapper
 from casmap.web.app import POLICY
 
 
@@ -207,7 +207,7 @@ def test_a_port_that_is_taken_is_one_sentence(server, casmap) -> None:
 
 
 def test_two_mappings_are_told_apart(start, tmp_path_factory, cat) -> None:
-    from casmap.mapper import SHIPPED
+    from casmap.inference.mapper import SHIPPED
 
     paths = []
     for name in ("one", "two"):

@@ -14,7 +14,7 @@ import PIL.Image
 import pytest
 
 from casmap.data.scenes import Scenes
-from casmap.images import encode_jpeg
+from casmap.io.images import encode_jpeg
 
 CLIENTS, SHORT, LONG = 50, 6, 120
 WARM, PATIENCE = 3, 300  # answers to each client before memory is compared, and seconds that they may take

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from casmap.data.free_photos import free_photos
-from casmap.mapper import SHIPPED, SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 
 sync_api = pytest.importorskip("playwright.sync_api")
 

@@ -6,7 +6,7 @@ schemathesis = pytest.importorskip("schemathesis")
 from hypothesis import HealthCheck, settings  # noqa: E402
 from schemathesis.specs.openapi.checks import negative_data_rejection  # noqa: E402
 
-from casmap.mapper import SaliencyMapper  # noqa: E402
+from casmap.inference.mapper import SaliencyMapper  # noqa: E402
 from casmap.web.app import create_app  # noqa: E402
 
 schema = schemathesis.openapi.from_asgi("/api/openapi.json", create_app({"casmap": SaliencyMapper.load()}, hosts=None))

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from casmap.data.annotations import (
+from casmap.annotations.masks import check_size, open_mask
+from casmap.annotations.types import (
     Kind,
     Known,
     LeftOut,
@@ -20,10 +21,9 @@ from casmap.data.annotations import (
     of_class,
 )
 from casmap.data.layouts import find_layout
-from casmap.data.masks import check_size, open_mask
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, leads_out, open_image, open_smaller
+from casmap.io.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, leads_out, open_image, open_smaller
 
 Boxes = npt.NDArray[np.float64]
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from casmap.data.annotations import Annotations, Names
-from casmap.data.annotations_coco import read_coco
-from casmap.data.annotations_csv import read_csv
-from casmap.data.annotations_tools import is_label_studio, read_cvat, read_label_studio
-from casmap.data.annotations_wsol import read_wsol
-from casmap.data.annotations_xml import read_xml
+from casmap.annotations.coco import read_coco
+from casmap.annotations.csv_boxes import read_csv
+from casmap.annotations.tools import is_label_studio, read_cvat, read_label_studio
+from casmap.annotations.types import Annotations, Names
+from casmap.annotations.voc import read_xml
+from casmap.annotations.wsol import read_wsol
 from casmap.errors import UserError
 
 SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})

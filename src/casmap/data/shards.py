@@ -19,11 +19,11 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.progress import Progress
 
-from casmap.atomic import whole_file, write_whole
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Annotation
 from casmap.errors import UnreadableImage, UserError
-from casmap.images import open_bytes
+from casmap.io.atomic import whole_file, write_whole
+from casmap.io.images import open_bytes
 
 INDEX = "index.npz"
 MEGABYTES = 256  # of a shard

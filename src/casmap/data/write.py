@@ -6,10 +6,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from casmap.atomic import write_whole
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.images import encode_png
+from casmap.io.atomic import write_whole
+from casmap.io.images import encode_png
 
 
 def write_photos(photos: PhotoSet, out: Path, console: Console | None = None) -> int:

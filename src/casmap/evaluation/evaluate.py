@@ -21,9 +21,9 @@ from casmap.evaluation.localization import (
     official_metric,
     predicted_box,
 )
-from casmap.evaluation.statistics import mask_entropy, mean_mask, spread, total_variation
-from casmap.evaluation.wsol import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.saliency_map import binary_mask, tight_box
+from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
+from casmap.inference.saliency_map import binary_mask, tight_box
 
 Floats = npt.NDArray[np.floating]
 BATCH = 32

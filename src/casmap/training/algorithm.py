@@ -13,12 +13,12 @@ from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Mapping
-from casmap.training.area import LambdaR
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Mapping
+from casmap.training.distributed import ALONE, Together
+from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
 from casmap.training.score import LossName, ScoreName, classification_loss, kept_loss, mask_in, mask_out, score
-from casmap.training.together import ALONE, Together
 
 
 @dataclass

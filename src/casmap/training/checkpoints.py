@@ -11,7 +11,7 @@ from torch import Tensor
 
 from casmap.data.batches import Batches
 from casmap.errors import UserError
-from casmap.model.files import read_tree, write_tree
+from casmap.models.files import read_tree, write_tree
 
 
 class Checkpoints:

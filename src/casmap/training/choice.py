@@ -6,13 +6,13 @@ from typing import Any
 
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
-from casmap.model.classifier import Classifier
-from casmap.model.device import find_device
-from casmap.model.pretrained import weights_reachable
+from casmap.models.classifier import Classifier
+from casmap.models.device import find_device
+from casmap.models.pretrained import weights_reachable
 from casmap.training.duration import some, time_step
 from casmap.training.head import has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.teach import is_teachable
+from casmap.training.second_stage import is_teachable
 
 BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
 LEAST_STEPS, MOST_EPOCHS = 200, 30

@@ -11,16 +11,16 @@ from torch import Tensor
 from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.model.activation import class_activation
-from casmap.model.classifier import Classifier
-from casmap.model.decoder import Decoder
-from casmap.model.device import find_device, place
+from casmap.models.class_activation import class_activation
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.device import find_device, place
 from casmap.training.algorithm import casm
 from casmap.training.head import ENOUGH
+from casmap.training.loop import set_up
 from casmap.training.recipes import Recipe
-from casmap.training.teach import step_taught
+from casmap.training.second_stage import step_taught
 from casmap.training.teacher import CUT_ON
-from casmap.training.trainer import set_up
 
 DAY = 86400.0
 FORWARD = 1 / 3  # of a step: looking without learning

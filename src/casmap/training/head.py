@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from casmap.data.batches import normalised, whole_photos
 from casmap.data.photos import PhotoSet
-from casmap.model.classifier import Classifier
-from casmap.model.device import place
+from casmap.models.classifier import Classifier
+from casmap.models.device import place
 from casmap.training.run import Run
 
 L2 = 0.02

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
-from casmap.atomic import write_whole
+from casmap.io.atomic import write_whole
 
 
 class Log:

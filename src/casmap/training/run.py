@@ -11,12 +11,12 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from casmap.atomic import remove_asides, write_whole
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.model.device import find_device
+from casmap.io.atomic import remove_asides, write_whole
+from casmap.models.device import find_device
+from casmap.training.distributed import ALONE, Together, agent, is_lost
 from casmap.training.recipes import Recipe
-from casmap.training.together import ALONE, Together, agent, is_lost
 
 AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
 _CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from casmap.model.classifier import Classifier
+from casmap.models.classifier import Classifier
+from casmap.training.distributed import ALONE, Together
 from casmap.training.thinning import Thinning
-from casmap.training.together import ALONE, Together
 
 State = Mapping[str, Tensor]
 DRAW, THIN = (4, 100), (4, 116)  # two streams of random numbers, any two

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from casmap.data.annotations import Kind
+from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.data.readable import Readable
@@ -16,13 +16,13 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.training.choice import choose, command_of
+from casmap.training.distributed import ALONE, Together, agent, attempt, joined
 from casmap.training.duration import foretell
-from casmap.training.first import backbone_of, check_weights, first_classifier, is_ready
+from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_ready
+from casmap.training.loop import Trained, train
 from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import AGENT, Run, kept_recipe
-from casmap.training.teach import check_teachable
-from casmap.training.together import ALONE, Together, agent, attempt, joined
-from casmap.training.trainer import Trained, train
+from casmap.training.second_stage import check_teachable
 
 
 def begin(

@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, relu
 
-from casmap.atomic import write_whole
 from casmap.data.batches import normalised, whole_photos
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.model.activation import class_activation
-from casmap.model.network import SaliencyNetwork
+from casmap.io.atomic import write_whole
+from casmap.models.class_activation import class_activation
+from casmap.models.network import SaliencyNetwork
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 

@@ -11,13 +11,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
-from casmap import __version__
 from casmap.data.free_photos import free_photos
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
-from casmap.images import encode_png, open_image, size_of_bytes
-from casmap.mapper import SaliencyMapper, fit
-from casmap.saliency_map import SaliencyMap
+from casmap.inference.mapper import SaliencyMapper, fit
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.io.images import encode_png, open_image, size_of_bytes
+from casmap.version import __version__
 from casmap.web.limits import Gate, Limits, Room
 
 STATIC = Path(__file__).parent / "static"

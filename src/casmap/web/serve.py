@@ -9,8 +9,7 @@ import uvicorn
 from rich.console import Console
 
 from casmap.errors import UserError
-from casmap.evaluation.report import names_of
-from casmap.mapper import SaliencyMapper
+from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.web.app import LOOPBACK, create_app
 from casmap.web.limits import Limits
 

@@ -1,0 +1,1 @@
+"""What is known of photos: the types, and one file for each format."""

@@ -1,0 +1,65 @@
+"""A photo with its objects: what every format of annotations is written from."""
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from casmap.io.atomic import whole_file
+
+Polygon = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Object:
+    """A connected part of the binary mask, in the photo's pixels.
+
+    box: x0, y0, x1, y1 as edges. polygon: its outline, without holes. rle: its pixels, holes too, as COCO writes them.
+    area: in pixels. score: the mean of the mask inside.
+    """
+
+    label: str
+    box: tuple[int, int, int, int]
+    polygon: Polygon
+    rle: dict[str, Any]
+    area: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A photo and the objects in it.
+
+    file: where it is. name: its path below the folder of all photos, with forward slashes. width, height: upright.
+    """
+
+    file: Path
+    name: str
+    width: int
+    height: int
+    objects: tuple[Object, ...]
+
+
+def labels_of(photos: list[Labelled]) -> list[str]:
+    """All classes in use, sorted."""
+    return sorted({one.label for photo in photos for one in photo.objects})
+
+
+def xml(root: ElementTree.Element) -> str:
+    """A tree as text; characters that XML cannot hold, and names of files may, become question marks."""
+    ElementTree.indent(root)
+    text: str = ElementTree.tostring(root, encoding="unicode")
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text) + "\n"
+
+
+def place(file: Path, to: Path) -> None:
+    """Put a photo where a tool looks for it: a second name for the same bytes, or a copy."""
+    with whole_file(to) as aside:
+        aside.unlink()
+        try:
+            os.link(file.resolve(), aside)
+        except OSError:  # another disk, or one that knows no links
+            shutil.copyfile(file, aside)

@@ -1,0 +1,133 @@
+"""The text files of Choe et al.'s evaluation (wsolevaluation): photos, classes, sizes, and boxes or masks."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from casmap.annotations.masks import open_mask
+from casmap.annotations.types import (
+    NOTHING,
+    Annotations,
+    Kind,
+    Known,
+    LeftOut,
+    Mask,
+    Names,
+    Problem,
+    Size,
+    Thing,
+    area,
+    edges,
+)
+from casmap.errors import UserError
+
+MASK_FIELDS, BOX_FIELDS = 3, 5
+
+
+def read_wsol(folder: Path, root: Path, names: Names) -> Annotations:
+    """A folder with localization.txt, and image_ids.txt, class_labels.txt, image_sizes.txt where they are.
+
+    localization.txt: "id,x0,y0,x1,y1" for each box, in pixels of the size in image_sizes.txt, or "id,mask,ignored" for
+    each mask, files below the photos' root or beside localization.txt. An id is a photo's name below the root.
+    """
+    if not (folder / "localization.txt").is_file():
+        raise UserError(f"There is no file {folder / 'localization.txt'}.")
+    problems: list[Problem] = []
+    lines = {name: list(_lines(folder / f"{name}.txt")) for name in ("class_labels", "image_sizes", "localization")}
+    ids = [row[0] for row in _lines(folder / "image_ids.txt")]
+    found = {said: names.find(said) for said in dict.fromkeys([*ids, *(r[0] for rows in lines.values() for r in rows)])}
+    problems += [Problem(Kind.NO_PHOTO, said) for said, name in found.items() if name is None]
+    labels = _labels(_numbers(lines["class_labels"], 1, "class_labels.txt", problems), found)
+    given = _numbers(lines["image_sizes"], 2, "image_sizes.txt", problems)
+    sizes = {found[said]: (width, height) for said, (width, height) in given if width and height}
+    things: dict[str, list[Thing]] = defaultdict(list)
+    masks: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for said, *values in lines["localization"]:
+        name = found[said]
+        if name is None:
+            continue
+        if len(values) == MASK_FIELDS - 1:
+            masks[name].append((values[0], values[1]))
+            continue
+        try:
+            if len(values) != BOX_FIELDS - 1:
+                raise LeftOut(Kind.MALFORMED, "a line of localization.txt has neither a box nor a mask")
+            box = edges(values)
+        except LeftOut as bad:
+            problems.append(bad.problem(said))
+        else:
+            things[name].append(Thing("", box, area(box)))
+
+    def of(name: str) -> Known:
+        if name not in things and name not in masks:
+            return NOTHING
+        mask = partial(_mask, (root, folder), masks[name]) if name in masks else None
+        return Known(things.get(name, ()), sizes.get(name), scaled=True, mask=mask)
+
+    kind = ("masks" if masks and not things else "boxes") + " from the text files of wsolevaluation"
+    listed = list(dict.fromkeys(name for said in ids if (name := found[said]) is not None)) if ids else None
+    return Annotations(kind, of, labels, listed, problems)
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The fields of each line; none where there is no such file."""
+    if not path.exists():
+        return
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path} is not a text file that can be read.") from error
+    for line in text.splitlines():
+        if line.strip():
+            yield [part.strip() for part in line.split(",")]
+
+
+def _numbers(rows: list[list[str]], count: int, file: str, problems: list[Problem]) -> list[tuple[str, list[int]]]:
+    """Lines of an id and whole numbers; others are problems."""
+    good = []
+    for said, *values in rows:
+        if len(values) == count and all(value.isdecimal() and len(value) < 10 for value in values):
+            good.append((said, [int(value) for value in values]))
+        else:
+            problems.append(
+                Problem(Kind.MALFORMED, f"{said}: a line of {file} that is not an id and {count} number(s)")
+            )
+    return good
+
+
+def _labels(numbers: list[tuple[str, list[int]]], found: dict[str, str | None]) -> dict[str, str]:
+    """The class of each photo: its folder's name where folders and numbers go one to one, else the number."""
+    pairs = {(Path(said).parent.name, number) for said, (number,) in numbers}
+    folders = [folder for folder, _ in pairs]
+    one_to_one = "" not in folders and len(pairs) == len(set(folders)) == len({number for _, number in pairs})
+    return {
+        name: Path(said).parent.name if one_to_one else str(number)
+        for said, (number,) in numbers
+        if (name := found[said]) is not None
+    }
+
+
+def _mask(roots: tuple[Path, Path], files: list[tuple[str, str]], things: Sequence[Thing], size: Size) -> Mask:
+    """The union of masks, whose ignored pixels do not count where no mask is: (H, W)."""
+    mask = np.zeros((size[1], size[0]), np.uint8)
+    for ignored in dict.fromkeys(ignored for _, ignored in files if ignored):
+        mask[_picture(roots, ignored, size)] = 128
+    for path, _ in files:
+        mask[_picture(roots, path, size)] = 255
+    return mask
+
+
+def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.bool_]:
+    """A mask resized to its photo, as wsolevaluation does it: OpenImages' masks come in sizes of their own.
+
+    All that is not black is marked, as there.
+    """
+    file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
+    if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
+        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path} is outside of the folders given")
+    return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)

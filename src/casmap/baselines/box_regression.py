@@ -1,0 +1,117 @@
+"""Simonyan & Zisserman 2014, "Very Deep Convolutional Networks": boxes by regression, the upper bound.
+
+    min over g of  1 - IoU(g(x), b),    b: centre, width and height of the box, as shares of the picture
+
+g: the classifier's last feature maps, one more layer and four numbers, the same for all classes (the paper's single-
+class regression); it begins as the mean box. The classifier stays as it is, as in the paper's first experiment. The
+paper minimises |g(x) - b|^2 over a million boxes; over a few hundred that learns them by heart, and finds others worse
+than the whole picture does (experiment 42). It is the only rival that is shown boxes.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from casmap.models.class_activation import last_features
+from casmap.models.classifier import Classifier
+
+HIDDEN = 64
+STEPS, BATCH = 300, 64
+RATE, DECAY = 1e-4, 1e-2
+
+
+class BoxRegression:
+    """Fitted to pictures with boxes; as a rival it gives maps that are 1 in its box and 0 elsewhere."""
+
+    def __init__(self, network: nn.Module) -> None:
+        self.network = network.eval()
+
+    def __call__(self, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+        """Images (N, 3, H, W); the classes (N,) are not looked at -> maps (N, H, W)."""
+        with torch.no_grad():
+            features, _ = last_features(classifier, images)
+            boxes = self.network(features)
+        return filled(boxes, images.shape[-2], images.shape[-1])
+
+
+def learn_boxes(classifier: Classifier, images: Tensor, boxes: npt.NDArray[np.float64]) -> BoxRegression:
+    """Fit to images (n, 3, S, S) with their boxes (n, 4), x0, y0, x1, y1 in pixels; and to their mirror images."""
+    found, targets = [], []
+    wanted = torch.tensor([shares(box, images.shape[-1]) for box in boxes], dtype=torch.float32)
+    with torch.no_grad():
+        for mirrored in (False, True):
+            for batch in torch.split(images, BATCH):
+                found.append(last_features(classifier, batch.flip(-1) if mirrored else batch)[0])
+            targets.append(torch.cat([1 - wanted[:, :1], wanted[:, 1:]], dim=1) if mirrored else wanted)
+    return fit_boxes(torch.cat(found), torch.cat(targets))
+
+
+def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
+    """Fit to feature maps (n, K, h, w), the pictures' and their mirror images', and boxes (n, 4) as shares.
+
+    >>> found = fit_boxes(torch.rand(4, 8, 2, 2), torch.full((4, 4), 0.5))
+    >>> found.network(torch.rand(1, 8, 2, 2)).shape
+    torch.Size([1, 4])
+    """
+    torch.manual_seed(seed)
+    count, channels, height, width = features.shape
+    network = nn.Sequential(
+        nn.Conv2d(channels, HIDDEN, 1), nn.ReLU(), nn.Flatten(), nn.Dropout(0.5), nn.Linear(HIDDEN * height * width, 4)
+    )
+    last = network[-1]
+    assert isinstance(last, nn.Linear)
+    nn.init.zeros_(last.weight)
+    with torch.no_grad():
+        last.bias.copy_(boxes.mean(dim=0))
+    optimizer = torch.optim.AdamW(network.parameters(), RATE, weight_decay=DECAY)
+    with torch.enable_grad():
+        for step in range(STEPS):
+            optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
+            chosen = torch.randint(count, (min(BATCH, count),))
+            loss = (1 - overlap(network(features[chosen]), boxes[chosen])).mean()
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return BoxRegression(network)
+
+
+def overlap(found: Tensor, boxes: Tensor) -> Tensor:
+    """IoU of boxes as shares, (n, 4) and (n, 4) -> (n,); of those found only what is in the picture counts.
+
+    >>> overlap(torch.tensor([[0.5, 0.5, 1.0, 1.0]]), torch.tensor([[0.25, 0.5, 0.5, 1.0]]))
+    tensor([0.5000])
+    """
+    a, b = _corners(found).clamp(0, 1), _corners(boxes)
+    sides = torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])
+    both = sides.clamp_min(0).prod(dim=1)
+    either = sum((c[:, 2:] - c[:, :2]).clamp_min(0).prod(dim=1) for c in (a, b)) - both
+    return both / either
+
+
+def _corners(boxes: Tensor) -> Tensor:
+    centre, size = boxes[:, :2], boxes[:, 2:]
+    return torch.cat([centre - size / 2, centre + size / 2], dim=1)
+
+
+def shares(box: npt.NDArray[np.float64], side: int) -> list[float]:
+    """A box x0, y0, x1, y1 in a picture of this side -> centre x and y, width, height, as shares.
+
+    >>> shares(np.array([0, 0, 50, 100]), 100)
+    [0.25, 0.5, 0.5, 1.0]
+    """
+    x0, y0, x1, y1 = (float(edge) / side for edge in box)
+    return [(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0]
+
+
+def filled(boxes: Tensor, height: int, width: int) -> Tensor:
+    """Boxes (N, 4) as shares -> maps (N, H, W), 1 inside.
+
+    >>> filled(torch.tensor([[0.25, 0.5, 0.5, 1.0]]), 1, 4).tolist()
+    [[[1.0, 1.0, 0.0, 0.0]]]
+    """
+    x, y, w, h = (column[:, None, None] for column in boxes.T)
+    down = ((torch.arange(height) + 0.5) / height)[None, :, None]
+    right = ((torch.arange(width) + 0.5) / width)[None, None, :]
+    inside: Tensor = ((right - x).abs() <= w / 2) & ((down - y).abs() <= h / 2)
+    return inside.float()

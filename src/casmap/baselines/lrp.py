@@ -1,0 +1,33 @@
+"""Bach et al. 2015, "On Pixel-Wise Explanations [...] by Layer-Wise Relevance Propagation".
+
+    R_i = sum_j (2 z_ij^+ / sum_i z_ij^+  -  z_ij^- / sum_i z_ij^-) R_j,    z_ij = x_i w_ij
+
+Relevance begins as the logit of class c and is shared out layer by layer, to the picture: by alpha = 2, beta = 1
+through convolutions, as for the paper's pictures of ImageNet, and by z_ij / sum z_ij through the linear head. The map
+is the sum over colours; what speaks against the class counts as nothing. Zennit has the rules.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import relu
+from zennit.composites import EpsilonAlpha2Beta1
+
+from casmap.baselines.relevance import MergedNorms, SharedSums, not_in_place
+from casmap.models.classifier import Classifier
+
+
+def lrp(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
+
+    >>> f = Classifier("test_resnet", classes=5).eval()
+    >>> lrp(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
+    torch.Size([2, 64, 64])
+    """
+    images = images.clone().requires_grad_(True)
+    composite = EpsilonAlpha2Beta1(canonizers=[MergedNorms()])
+    with torch.enable_grad(), not_in_place(classifier), composite.context(classifier):
+        with SharedSums():
+            logits = classifier(images)
+        begin = torch.zeros_like(logits).scatter(1, classes[:, None], logits.detach().gather(1, classes[:, None]))
+        (relevance,) = torch.autograd.grad(logits, images, begin)
+    return relu(relevance.sum(dim=1))

@@ -1,0 +1,39 @@
+"""Petsiuk et al. 2018, "RISE: Randomized Input Sampling for Explanation of Black-box Models".
+
+    M_c(x, y) = 1 / N sum_n p_c(x m_n) m_n(x, y),    m_n: a random 7 x 7 grid of zeros and ones, enlarged and shifted
+
+N = 8,000 masks, each cell 1 with probability 0.5. TorchRay, by authors of the field but not kept since 2020, has it
+(`casmap[torchray]`; its licence is for non-commercial use).
+"""
+
+import torch
+from torch import Tensor
+
+from casmap.baselines.black_box import black_box
+from casmap.models.classifier import Classifier
+
+MASKS = 8000
+
+
+def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = MASKS) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
+
+    >>> f = Classifier("test_resnet", classes=5).eval()
+    >>> rise(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4]), masks=8).shape
+    torch.Size([2, 64, 64])
+    """
+    from torchray.attribution import rise as library  # an extra of its own
+
+    asked = black_box(classifier, images)
+
+    def log_odds(pictures: Tensor, label: int) -> Tensor:
+        """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
+        return torch.logit(asked(pictures).softmax(dim=1)[:, label, None], eps=1e-6)
+
+    # One picture and one class at a time: it keeps a map for each class that it is given.
+    return torch.stack(
+        [
+            library.rise(lambda pictures, label=label: log_odds(pictures, label), image[None], num_masks=masks)[0, 0]
+            for image, label in zip(images, classes.tolist(), strict=True)
+        ]
+    )

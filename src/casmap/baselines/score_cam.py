@@ -1,0 +1,51 @@
+"""Wang et al. 2020, "Score-CAM: Score-Weighted Visual Explanations for Convolutional Neural Networks".
+
+    M_c(x, y) = ReLU(sum_k w_k A_k(x, y)),    w = softmax over k of  S_c(x stretched A_k) - S_c(x)
+
+A: the last feature maps, each of which masks the picture once: as many forward passes as there are maps. torch-cam has
+it.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torchcam.methods import ScoreCAM
+
+from casmap.baselines.black_box import black_box
+from casmap.models.class_activation import last_features
+from casmap.models.classifier import Classifier
+
+
+def score_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w).
+
+    >>> f = Classifier("test_resnet", classes=5).eval()
+    >>> score_cam(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
+    torch.Size([2, 2, 2])
+    """
+    whole = _Whole(classifier).eval()
+    with ScoreCAM(whole, "features", input_shape=tuple(images.shape[1:])) as extractor, torch.no_grad():
+        whole(images)
+        whole.asked = black_box(classifier, images)
+        found: Tensor = extractor(classes.tolist())[0]
+    return found
+
+
+class _Whole(nn.Module):
+    """The classifier as torch-cam can listen to it: its last feature maps pass through a layer of their own.
+
+    asked: what answers instead, once it was listened to and only logits are wanted.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        self.classifier, self.features = classifier, nn.Identity()
+        self.asked: Callable[[Tensor], Tensor] | None = None
+
+    def forward(self, images: Tensor) -> Tensor:
+        """The logits (N, C) of images (N, 3, H, W)."""
+        if self.asked is not None:
+            return self.asked(images)
+        logits: Tensor = self.classifier.network.forward_head(self.features(last_features(self.classifier, images)[0]))
+        return logits

@@ -1,0 +1,174 @@
+"""`scenes`: generated photo-like pictures in which all the evidence is known.
+
+A creature of one of up to 60 classes stands somewhere in a cluttered picture. Its body says nothing about its class;
+its head, its coat and its tail each say everything: the form and the hue of any one of them belong to one class only. A
+classifier may therefore look at one part and ignore the rest, as classifiers of dogs look at faces; the mapping should
+not. Nothing is stored: picture number i of a seed is always the same.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from casmap.data.photos import Annotation
+from casmap.data.scenes.drawing import Canvas, Coat, Head, Part, Rng, Tail
+from casmap.errors import UserError
+
+MAX_CLASSES = 60
+HUES = 10
+PARTS: tuple[Part, ...] = (Head(), Coat(), Tail())
+# As in photos, one part is easier to read than the others: a classifier that has it has no reason to learn the rest.
+STRENGTHS = (0.4, 1.0, 0.4)
+Variant = Literal["plain", "twins", "split-twins"]
+Half = Literal["left", "right"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture with all that is known about it."""
+
+    image: npt.NDArray[np.uint8]  # (H, W, 3)
+    boxes: npt.NDArray[np.float64]  # (n, 4)
+    mask: npt.NDArray[np.uint8]  # (H, W): 0 or 255
+    parts: npt.NDArray[np.bool_]  # (P, H, W)
+
+
+@lru_cache
+def _designs(part: int) -> list[tuple[int, int]]:
+    """For each class the (form, hue) of one kind of part: a fixed shuffle of all pairs, another one for each kind."""
+    pairs = [(form, hue) for form in range(MAX_CLASSES // HUES) for hue in range(HUES)]
+    order = np.random.default_rng([2020, part]).permutation(MAX_CLASSES)
+    return [pairs[i] for i in order]
+
+
+class Scenes:
+    """A set of generated scenes, of equal numbers for each class.
+
+    classes: how many classes; first_class: the first one (40 with classes=20: classes the default set never shows).
+    variant: "plain"; "twins", the paper's example: the same picture twice, side by side; "split-twins": the same, but
+    the left creature has only its head and the right one only its tail: no classifier can use one cue for both.
+    destroyed: twins only; that half's cues are drawn for a class at random, so that nothing can be learned from them.
+
+    >>> scenes = Scenes(classes=40, photos=80, size=64, seed=7)
+    >>> scenes.image(3).shape, scenes.classes[3], scenes.annotation(3).parts.shape
+    ((64, 64, 3), 'class-03', (3, 64, 64))
+    """
+
+    def __init__(
+        self,
+        classes: int = 40,
+        photos: int = 2000,
+        size: int = 96,
+        seed: int = 0,
+        variant: Variant = "plain",
+        first_class: int = 0,
+        destroyed: Half | None = None,
+    ) -> None:
+        if variant == "plain" and destroyed:
+            raise UserError("Only twins have a half that can be destroyed.")
+        if variant != "plain" and size % 2:
+            raise UserError(f"Twins are two halves: their size must be even, not {size}.")
+        self.size, self.seed, self.variant = size, seed, variant
+        self.first_class, self.destroyed = first_class, destroyed
+        self.classes = [f"class-{first_class + c:02d}" for c in range(classes)]
+        self.labels = np.arange(photos, dtype=np.int64) % classes
+        kind = f"{variant}-{size}-{seed}" + (f"-{destroyed}-destroyed" if destroyed else "")
+        self.names = [f"{self.classes[label]}/{kind}-{i:05d}.png" for i, label in enumerate(self.labels)]
+        self._drawn: dict[int, Scene] = {}
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def scene(self, index: int) -> Scene:
+        """Draw picture number `index`; a second look costs nothing."""
+        if index not in self._drawn:
+            label = int(self.labels[index])
+            key = (self.seed, index)
+            kind = self.first_class + label
+            other = self.first_class + int(np.random.default_rng((*key, 1)).integers(len(self.classes)))
+            if self.variant == "plain":
+                drawn = _draw(key, kind, (0, 1, 2), self.size, self.size)
+            else:
+                split = self.variant == "split-twins"
+                left, right = (other if half == self.destroyed else kind for half in ("left", "right"))
+                drawn = _side_by_side(
+                    _draw(key, left, (0,) if split else (0, 1, 2), self.size, self.size // 2),
+                    _draw(key, right, (2,) if split else (0, 1, 2), self.size, self.size // 2),
+                )
+            self._drawn[index] = drawn
+        return self._drawn[index]
+
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
+        """Picture number `index`: (size, size, 3) RGB."""
+        return self.scene(index).image
+
+    def annotation(self, index: int) -> Annotation:
+        """Box, mask and sufficient parts of picture number `index`."""
+        scene = self.scene(index)
+        return Annotation(scene.boxes, scene.mask, scene.parts)
+
+
+def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, width: int) -> Scene:
+    """Draw a creature of class `kind` with these parts in a cluttered picture; the same key gives the same picture."""
+    rng = np.random.default_rng(key)
+    canvas = Canvas(rng, height, width)
+    _clutter(canvas, rng, behind=True)
+    body, layers = _creature(canvas, rng, kind, parts)
+    _clutter(canvas, rng, behind=False)
+    visible = np.stack([canvas.layers == layer for layer in layers])
+    mask = visible.any(axis=0) | (canvas.layers == body)
+    return Scene(canvas.develop(rng), _box(mask)[None], mask.astype(np.uint8) * 255, visible)
+
+
+def _side_by_side(left: Scene, right: Scene) -> Scene:
+    """Join two pictures; each half keeps its own box and its own parts."""
+    image = np.concatenate([left.image, right.image], axis=1)
+    middle, rest = left.image.shape[1], right.image.shape[1]
+    boxes = np.concatenate([left.boxes, right.boxes + np.array([middle, 0, middle, 0])])
+    mask = np.concatenate([left.mask, right.mask], axis=1)
+    parts = [np.pad(left.parts, ((0, 0), (0, 0), (0, rest))), np.pad(right.parts, ((0, 0), (0, 0), (middle, 0)))]
+    return Scene(image, boxes, mask, np.concatenate(parts))
+
+
+def _box(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], dtype=np.float64)
+
+
+def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tuple[int, list[int]]:
+    """Paint a body of no class and on it these parts of class `kind`; return the numbers of their layers."""
+    upright = canvas.height > canvas.width
+    length = rng.uniform(0.6, 0.95) * (0.75 * canvas.height if upright else canvas.width)
+    angle = rng.uniform(-0.6, 0.6) + (np.pi / 2 if upright else 0) + (np.pi if rng.random() < 0.5 else 0)
+    along = np.array([np.cos(angle), np.sin(angle)])
+    reach = np.minimum(np.abs(along) * length / 2 + 0.17 * length, np.array([canvas.width, canvas.height]) / 2)
+    centre = np.array(
+        [rng.uniform(r, limit - r) for r, limit in zip(reach, (canvas.width, canvas.height), strict=True)]
+    )
+    body = canvas.body(rng, centre, angle, length)
+    places = (centre + along * 0.33 * length, centre, centre - along * 0.34 * length)
+    layers = []
+    for part in parts:
+        form, hue = _designs(part)[kind]
+        strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a cue that stands alone is in strong colours
+        colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, strength)
+        layers.append(PARTS[part].paint(canvas, rng, places[part], angle, length, form, colour))
+    return body, layers
+
+
+def _clutter(canvas: Canvas, rng: Rng, behind: bool) -> None:
+    """Paint things of no class: blobs in any of the parts' hues, sticks, and other creatures' bodies."""
+    for _ in range(rng.integers(4, 8) if behind else rng.integers(0, 3)):
+        scale = min(canvas.height, canvas.width) * (rng.uniform(0.12, 0.35) if behind else rng.uniform(0.06, 0.14))
+        place = rng.uniform(0, 1, 2) * (canvas.width, canvas.height)
+        angle = rng.uniform(0, 2 * np.pi)
+        match rng.integers(3):
+            case 0:
+                canvas.blob(rng, place, scale, canvas.hue(rng, rng.uniform(), rng.uniform(0.3, 1.0)))
+            case 1:
+                canvas.stick(rng, place, angle, scale * 2)
+            case _:
+                canvas.body(rng, place, angle, scale * 1.5)

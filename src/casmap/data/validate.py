@@ -1,0 +1,189 @@
+"""Look at every photo of a set and at all that is known of it, and say what was understood and what is wrong."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+from casmap.annotations.types import NOTES, Kind, Problem, Size
+from casmap.data.folders import PhotoFolder
+from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
+
+THREADS = min(8, os.cpu_count() or 1)
+AT_ONCE = 1024  # photos that are waiting to be looked at
+SHOWN = 10  # names of each kind that are printed
+FEWEST = 3  # small classes that are named
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `check` found: numbers, and for each kind of problem or note the files it is about."""
+
+    understood: str
+    photos: int
+    classes: dict[str, int]  # photos in each
+    sizes: dict[str, Size]  # smallest, median and largest photo, by area
+    with_boxes: int
+    box_share: float | None  # mean share of a photo that its boxes cover, where it has any
+    with_masks: int
+    with_parts: int
+    problems: dict[str, list[str]]
+    notes: dict[str, list[str]]
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What one photo leaves behind: never the photo itself."""
+
+    size: Size | None = None
+    digest: bytes | None = None
+    box_share: float | None = None
+    mask: bool = False
+    parts: bool = False
+    problems: list[Problem] = dataclasses.field(default_factory=list)
+
+
+def check(photos: PhotoSet, progress: Callable[[], None] = lambda: None) -> Report:
+    """Open every photo and its annotations; `progress` is called after each.
+
+    >>> from casmap.data.scenes import Scenes
+    >>> report = check(Scenes(classes=2, photos=3, size=32))
+    >>> report.fine, report.classes, report.with_boxes
+    (True, {'class-00': 2, 'class-01': 1}, 3)
+    """
+    looked = list(_look_at_all(photos, progress))
+    problems = list(photos.problems) if isinstance(photos, PhotoFolder) else []
+    problems += [problem for one in looked for problem in one.problems]
+    shares = [one.box_share for one in looked if one.box_share is not None]
+    if shares or any(one.mask for one in looked):
+        bare = [name for name, one in zip(photos.names, looked, strict=True) if one.size and one.box_share is None]
+        problems += [Problem(Kind.NO_ANNOTATION, name) for name in bare]
+    elif isinstance(photos, PhotoFolder):
+        problems += [Problem(Kind.SILENT, source) for source in photos.sources]
+    problems += _twins(photos, [one.digest for one in looked])
+    counts = np.bincount(photos.labels, minlength=len(photos.classes))
+    return Report(
+        understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
+        photos=len(photos),
+        classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
+        sizes=_sizes([one.size for one in looked if one.size is not None]),
+        with_boxes=len(shares),
+        box_share=statistics.fmean(shares) if shares else None,
+        with_masks=sum(one.mask for one in looked),
+        with_parts=sum(one.parts for one in looked),
+        problems=_grouped(problem for problem in problems if problem.kind not in NOTES),
+        notes=_grouped(problem for problem in problems if problem.kind in NOTES),
+    )
+
+
+def _look_at_all(photos: PhotoSet, progress: Callable[[], None]) -> Iterator[_Looked]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        for at in range(0, len(photos), AT_ONCE):
+            for one in pool.map(lambda i: _look(photos, i), range(at, min(at + AT_ONCE, len(photos)))):
+                yield one
+                progress()
+
+
+def _look(photos: PhotoSet, index: int) -> _Looked:
+    try:
+        image = photos.image(index)
+    except UserError as error:
+        return _Looked(problems=[Problem(Kind.UNREADABLE, str(error))])
+    if isinstance(photos, PhotoFolder):
+        annotation, problems = photos.look(index)
+        with open(photos.path(index), "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+    else:
+        annotation, problems = photos.annotation(index), []
+        digest = hashlib.sha256(image.tobytes()).digest()
+    size = image.shape[1], image.shape[0]
+    if annotation is None:
+        return _Looked(size, digest, problems=problems)
+    share = _covered(annotation.boxes, size)
+    return _Looked(size, digest, share, annotation.mask is not None, annotation.parts is not None, problems)
+
+
+def _covered(boxes: npt.NDArray[np.float64], size: Size) -> float:
+    """The share of a photo that lies in at least one box, to whole pixels."""
+    inside = np.zeros((size[1], size[0]), dtype=bool)
+    for x0, y0, x1, y1 in np.clip(np.rint(boxes), 0, np.tile(size, 2)).astype(int):
+        inside[y0:y1, x0:x1] = True
+    return float(inside.mean())
+
+
+def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
+    """Photos that are in the set more than once: a fault only where their classes differ."""
+    same: dict[bytes, list[int]] = defaultdict(list)
+    for index, digest in enumerate(digests):
+        if digest is not None:
+            same[digest].append(index)
+    for indices in same.values():
+        if len(indices) > 1:
+            apart = len({int(photos.labels[index]) for index in indices}) > 1
+            yield Problem(Kind.TWINS_APART if apart else Kind.TWINS, " = ".join(photos.names[i] for i in indices))
+
+
+def _sizes(sizes: list[Size]) -> dict[str, Size]:
+    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
+    places = {"smallest": 0, "median": len(ordered) // 2, "largest": -1}
+    return {name: ordered[place] for name, place in places.items()} if ordered else {}
+
+
+def _grouped(problems: Iterator[Problem]) -> dict[str, list[str]]:
+    """Names by kind, kinds in the order of `Kind`."""
+    found: dict[str, list[str]] = {str(kind): [] for kind in Kind}
+    for problem in problems:
+        found[problem.kind].append(problem.what)
+    return {kind: names for kind, names in found.items() if names}
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Say what was found, in lines for a person."""
+    each = sorted(report.classes.values())
+    lines = [
+        f"Understood: {report.understood}",
+        f"Photos:     {report.photos}",
+        f"Classes:    {len(each)}, of {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
+    ]
+    if each[0] < each[-1]:
+        few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
+        lines.append(f"            fewest in {', '.join(f'{name} ({count})' for name, count in few)}")
+    if report.sizes:
+        sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
+        lines.append(f"Sizes:      {', '.join(sizes)}")
+    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the picture on average"
+    lines.append(f"Boxes:      {report.with_boxes} photos{share}")
+    lines.append(f"Masks:      {report.with_masks} photos")
+    if report.with_parts:
+        lines.append(f"Parts:      {report.with_parts} photos")
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    for title, groups in (("Worth knowing", report.notes), ("Wrong", report.problems)):
+        for kind, names in groups.items():
+            console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
+            for name in names[:SHOWN]:
+                console.print(f"  {name}", soft_wrap=True)
+            if len(names) > SHOWN:
+                console.print(f"  and {len(names) - SHOWN} more")
+    if report.fine:
+        console.print("Nothing is wrong.")
+
+
+def to_json(report: Report) -> str:
+    """All of it, with every name."""
+    return json.dumps(dataclasses.asdict(report) | {"fine": report.fine}, indent=2, ensure_ascii=False) + "\n"

@@ -1,1 +1,0 @@
-"""What others read: mappings as ONNX files, maps as annotations."""

@@ -1,0 +1,1 @@
+"""From photos to saliency maps: one photo, a folder, millions."""

@@ -1,0 +1,163 @@
+"""Extract: many photos in, a folder of masks, overlays and boxes out."""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.errors import UserError
+from casmap.inference.mapper import SaliencyMapper, fit
+from casmap.inference.pipeline import Finished, Mapped, Pipeline
+from casmap.inference.saliency_map import (
+    SaliencyMap,
+    binary_mask,
+    describe,
+    grey,
+    largest_box,
+    view_paths,
+    write_views,
+)
+from casmap.io.atomic import whole_file
+from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
+from casmap.io.images import FOREIGN_SUFFIXES, find_images
+from casmap.io.levels import Window
+from casmap.io.names import file_name, unique_names
+
+BOXES = "boxes.jsonl"
+EMPTY = 0.001  # a mask with less area than this marks nothing
+
+
+def extract_photos(
+    sources: list[str],
+    mapping: Path | None,
+    out: Path,
+    kinds: Sequence[str] = ("mask", "overlay"),
+    alpha: float = 1.0,
+    batch: int = 8,
+    device: str = "cpu",
+    console: Console | None = None,
+    window: Window | None = None,
+) -> tuple[list[str], int, int]:
+    """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
+
+    Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
+    maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too. Masks have
+    their photos' size; the overlay of a large JPEG is smaller, unless more kinds of views are asked for.
+    """
+    paths, skipped = to_map(sources)
+    earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
+    mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
+    names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
+    again = {os.path.abspath(path) for path in paths} & earlier.keys()
+    save = partial(save_map, names=names, again=frozenset(again), out=out, kinds=kinds, alpha=alpha)
+    written = empty = 0
+    stopped: BaseException | None = None
+    with whole_file(out / BOXES) as aside, open(aside, "w") as lines:
+        lines.writelines(json.dumps(line) + "\n" for photo, line in earlier.items() if photo not in again)
+
+        def keep(done: Finished[dict[str, Any]]) -> None:
+            nonlocal written, empty
+            for line in done.made:
+                again.discard(line["photo"])
+                lines.write(json.dumps(line) + "\n")
+                written += 1
+                empty += line["area"] < EMPTY
+            skipped.extend(done.skipped)
+
+        with Pipeline(paths, mapper, save, batch, whole=len(kinds) > 2, window=window) as pipeline:
+            try:
+                with Progress(console=console or Console(quiet=True), transient=True) as bar:
+                    task = bar.add_task("extracting", total=len(paths))
+                    for done in pipeline:
+                        keep(done)
+                        if done.error is not None:
+                            raise done.error
+                        bar.update(task, advance=done.photos)
+            except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
+                stopped = error
+                for done in pipeline.rest():
+                    keep(done)
+        if stopped is None and not written:
+            raise UserError(f"None of the {len(paths) or len(skipped)} photos can be read; the first: {skipped[0]}")
+        lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
+    if stopped is not None:
+        raise stopped
+    return skipped, written, empty
+
+
+def save_map(
+    mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, kinds: Sequence[str], alpha: float
+) -> dict[str, Any]:
+    """Write the views of a photo's map; gives its line. again: photos that have views from before."""
+    photo, name = os.path.abspath(mapped.path), names[mapped.path]
+    looked_at = SaliencyMap(mapped.photo, fit(mapped.mask, *mapped.photo.shape[1::-1]), name)
+    smaller = looked_at.mask.shape != (mapped.height, mapped.width)
+    views = {kind: looked_at.view(kind, alpha) for kind in kinds}
+    mask, box = looked_at.mask, looked_at.box(alpha)
+    if smaller:
+        mask = fit(mapped.mask, mapped.width, mapped.height)
+        views["mask"], box = grey(mask), largest_box(binary_mask(mask, alpha))
+    saved = write_views(views, out, name)
+    if is_dicom(mapped.path):
+        write_dicom_mask(mapped.path, mask, dicom_mask(out, name))
+    if photo in again:  # other views of its earlier map would show another mask
+        for view in set(view_paths(out, name).values()) - set(saved):
+            view.unlink(missing_ok=True)
+    return {"photo": photo, **describe(mask, name, box)}
+
+
+def dicom_mask(folder: Path, name: str) -> Path:
+    """Where the mask of a DICOM file is written, as DICOM, beside the pictures.
+
+    >>> dicom_mask(Path("maps"), "scan").as_posix()
+    'maps/scan-mask.dcm'
+    """
+    return folder / f"{file_name(name)}-mask{SUFFIX}"
+
+
+def to_map(sources: list[str]) -> tuple[list[Path], list[str]]:
+    """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
+
+    Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
+    """
+    left_out: list[str] = []
+    paths = find_images(sources, left_out)
+    ours: set[Path] = set()
+    for folder in {path.parent for path in paths}:
+        with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
+            for line in lines_of(folder / BOXES):
+                ours.update(view_paths(folder, line["name"]).values())
+                ours.add(dicom_mask(folder, line["name"]))
+    photos = [path for path in paths if path not in ours]
+    if not photos:
+        raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
+    foreign = [path for path in photos if path.suffix.lower() in FOREIGN_SUFFIXES]
+    photos = [path for path in photos if path.suffix.lower() not in FOREIGN_SUFFIXES]
+    twins = {path.with_suffix("") for path in photos}
+    return photos, left_out + [
+        f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
+    ]
+
+
+def lines_of(boxes: Path) -> list[dict[str, Any]]:
+    """The lines of a boxes.jsonl, each with its photo and its name; none where there is no such file.
+
+    >>> lines_of(Path("missing/boxes.jsonl"))
+    []
+    """
+    if not boxes.exists():
+        return []
+    found = []
+    for number, text in enumerate(boxes.read_bytes().splitlines(), 1):
+        try:
+            line = json.loads(text)
+            found.append({**line, "photo": os.path.abspath(line["photo"]), "name": str(line["name"])})
+        except (ValueError, TypeError, KeyError):
+            raise UserError(f"{boxes}: line {number} is not one that casmap writes; choose another --out.") from None
+    return found

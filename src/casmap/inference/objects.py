@@ -1,0 +1,60 @@
+"""Objects from a map: boxes, polygons and run lengths that annotation tools understand."""
+
+import cv2
+import numpy as np
+from pycocotools import mask as run_lengths
+
+from casmap.annotations.formats import Which
+from casmap.annotations.labelled import Object, Polygon
+from casmap.inference.saliency_map import Binary, Mask, binary_mask, tight_box
+
+SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
+STRAY = 1.0  # pixels by which a polygon may leave the outline
+
+
+def objects_of(
+    mask: Mask, label: str, which: Which = "largest", smallest: float = SMALLEST, alpha: float = 1.0
+) -> list[Object]:
+    """The largest object of a mask (H, W), or all, largest first; parts below `smallest`, a share of it, are none.
+
+    >>> mask = np.zeros((20, 30), np.float32)
+    >>> mask[2:10, 4:12], mask[12:16, 20:28] = 1.0, 0.5
+    >>> [(one.box, one.area, one.score) for one in objects_of(mask, "cat", "all")]
+    [((4, 2, 12, 10), 64, 1.0), ((20, 12, 28, 16), 32, 0.5)]
+    """
+    binary = binary_mask(mask, alpha)
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    areas = stats[:, cv2.CC_STAT_AREA]
+    order = 1 + np.argsort(-areas[1:], kind="stable")  # the first is the background
+    large = [int(part) for part in order if areas[part] >= smallest * binary.size]
+    parts = [labels == part for part in (large[:1] if which == "largest" else large)] if count > 1 else []
+    return [_object(part, label, float(mask[part].mean(dtype=np.float64))) for part in parts]
+
+
+def _object(part: Binary, label: str, score: float) -> Object:
+    box = tight_box(part)
+    assert box is not None  # a component has pixels
+    rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
+    rle["counts"] = rle["counts"].decode()  # as JSON has it
+    return Object(label, box, outline(part), rle, int(part.sum()), score)
+
+
+def outline(part: Binary) -> Polygon:
+    """The polygon around a connected part (H, W), along the edges of its pixels.
+
+    OpenCV follows the centres of pixels; in a picture of twice the size they lie a quarter of a pixel inside the edges.
+
+    >>> mask = np.zeros((9, 9), bool)
+    >>> mask[2:6, 3:8] = True
+    >>> sorted(outline(mask))
+    [(3.25, 2.25), (3.25, 5.75), (7.75, 2.25), (7.75, 5.75)]
+    """
+    x0, y0, x1, y1 = tight_box(part) or (0, 0, 0, 0)
+    doubled = part[y0:y1, x0:x1].astype(np.uint8).repeat(2, axis=0).repeat(2, axis=1)
+    contours, _ = cv2.findContours(doubled, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
+    longest = max(contours, key=len)
+    corners = cv2.approxPolyDP(longest, 2 * STRAY, closed=True)
+    if len(corners) < 3:  # a line of pixels: its box is its outline
+        right, bottom = 2 * (x1 - x0) - 1, 2 * (y1 - y0) - 1
+        corners = np.array([[[0, 0]], [[right, 0]], [[right, bottom]], [[0, bottom]]])
+    return [(x0 + (float(x) + 0.5) / 2, y0 + (float(y) + 0.5) / 2) for x, y in corners[:, 0]]

@@ -1,0 +1,111 @@
+"""How many photos of a class does CASM need? A curve that nobody has printed for it."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from casmap.data.photos import PhotoSet
+from casmap.data.subsets import few_of_each
+from casmap.evaluation.evaluate import Number
+from casmap.evaluation.numbers import columns, mean_of, percent
+from casmap.inference.mapper import SaliencyMapper
+from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plots import curves
+from casmap.paper.setting import Setting, thinned
+from casmap.paper.table2 import measure
+from casmap.paper.trainings import begin
+from casmap.training.first_classifier import is_ready
+
+COUNTS = (1, 3, 10, 30)
+TENTH = 0.1
+WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
+
+
+def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
+    """Train CASM on 1, 3, 10, 30, a tenth and all photos of each class, for the same number of steps.
+
+    Once with the f(0) of all photos; once with one that had the same few, unless pretrained weights are f(0) as they
+    are. A class with fewer photos than a count has all of them in it.
+    """
+    photos, held_out = setting.both()
+    study, trainings = begin("fewshot", setting, photos, held_out, out, console)
+    largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
+    sets: dict[str, PhotoSet] = {
+        str(count): few_of_each(photos, count, setting.recipe.seed)
+        for count in counts_of(len(photos), len(photos.classes))
+        if count < largest
+    } | {"all": photos}
+    base = setting.recipe.replace(
+        steps=setting.recipe.total_steps(len(photos)), first_steps=setting.recipe.total_first_steps(len(photos))
+    )
+    recipe = thinned(base, "L100", len(photos))
+
+    def measured(count: str, few: bool) -> dict[str, Any]:
+        first = trainings.classifier(sets[count] if few else photos, base)
+        return measure(SaliencyMapper.load(trainings.mapping(sets[count], recipe, first)), held_out)
+
+    lines: dict[str, dict[str, Number]] = {}
+    for name, few in ((WITH_ALL, False), (WITH_FEW, True)):
+        if few and is_ready(photos, setting.recipe):
+            continue
+        for count in sets:
+            own = few and count != "all"  # with all photos, both are the same
+            part = study.part(f"{count} {'few' if own else 'all'}", partial(measured, count, own))
+            lines.setdefault(name, {})[count] = mean_of(part["LE"])
+    return fewshot(lines, len(photos) / len(photos.classes), len(held_out), setting)
+
+
+def counts_of(photos: int, classes: int) -> list[int]:
+    """The numbers of photos of a class, rising: 1, 3, 10, 30, and a tenth of what a class has on average.
+
+    >>> counts_of(photos=2000, classes=40), counts_of(photos=40, classes=20)
+    ([1, 3, 5, 10, 30], [1, 3, 10, 30])
+    """
+    tenth = round(TENTH * photos / classes)
+    return sorted({*COUNTS, max(1, tenth)})
+
+
+def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """What run_fewshot trains."""
+    recipe = thinned(setting.recipe, "L100", photos)
+    runs = sum(count < photos / classes for count in counts_of(photos, classes))
+    few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=runs, first=True)
+    return [
+        *planned_first(setting, photos, classes),
+        Planned("mappings from one f(0)", recipe, photos, classes, runs=runs + 1),
+        *([few] if setting.trains_first(classes) else []),
+    ]
+
+
+def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, setting: Setting) -> Outcome:
+    """LE over photos a class; each: how many of a class there are in all."""
+    counts = list(lines[WITH_ALL])
+    rows = [
+        [
+            Cell(count if count != "all" else f"all ({each:.0f})"),
+            *(Cell(percent(line[count])) for line in lines.values()),
+        ]
+        for count in counts
+    ]
+    records: list[dict[str, object]] = [
+        {"photos a class": count if count != "all" else each, "f(0)": name, **columns("LE", number)}
+        for name, line in lines.items() for count, number in line.items()
+    ]  # fmt: skip
+    drawn = {
+        name: [(each if count == "all" else float(count), number) for count, number in line.items()]
+        for name, line in lines.items()
+    }
+    return Outcome(
+        "fewshot",
+        "How many photos of a class?",
+        f"{setting.data}, seed {setting.recipe.seed}; {held_out} photos held out. CASM (L100), as many steps whatever "
+        "the number of photos. LE in percent at alpha 1, with 95 % intervals over photos.",
+        ["photos a class", *lines],
+        rows,
+        records,
+        {"": curves(drawn, "LE of CASM", "photos of each class", "LE, percent")},
+    )

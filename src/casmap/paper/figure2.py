@@ -1,0 +1,66 @@
+"""Figure 2: consecutive photos; what is masked in, masked out, and painted over, for mappings side by side."""
+
+import numpy as np
+
+from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
+from casmap.io.images import encode_png
+from casmap.io.names import file_name
+from casmap.paper.entries import Entries
+from casmap.paper.outcome import Cell, Outcome
+from casmap.tools.pictures import SHOWN, side_by_side
+
+THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the supplement's three
+
+
+def run_figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
+    """Seven consecutive photos by lot; or seven of each of so many classes by lot, a picture each."""
+    photos, mappers = entries.photos, entries.mappers
+    chance = np.random.default_rng((seed, 2))
+    if classes is None:
+        begin = int(chance.integers(max(1, len(photos) - SHOWN + 1)))
+        groups = {"": list(range(begin, min(begin + SHOWN, len(photos))))}
+    else:
+        labels = drawn_classes(photos, classes, chance)
+        groups = {
+            f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, chance)
+            for number, label in enumerate(labels, 1)
+        }
+    figures, rows, records = {}, [], []
+    for ending, chosen in groups.items():
+        images = [photos.image(index) for index in chosen]
+        found = {name: mapper(list(images)) for name, mapper in mappers.items()}
+        figures[ending] = encode_png(side_by_side(list(found.values())))
+        for place, index in enumerate(chosen):
+            maps = {name: each[place] for name, each in found.items()}
+            rows.append([Cell(photos.names[index]), *(Cell(f"{one.box()}, {one.area:.2f}") for one in maps.values())])
+            records += [
+                {"photo": photos.names[index], "mapping": name, "box": one.box(), "area": round(one.area, 4)}
+                for name, one in maps.items()
+            ]
+    return Outcome(
+        "figure2" if classes is None else "figure2-classes",
+        "Figure 2: masked in, masked out, painted over" + ("" if classes is None else f", {classes} classes"),
+        f"{entries.data}, seed {seed}; from left to right: {', '.join(mappers)}. From top to bottom: the photo, masked "
+        "in, masked out, and masked out with the hole painted over (Telea). The table has each mapping's box and the "
+        "mean of its mask.",
+        ["photo", *mappers],
+        rows,
+        records,
+        figures,
+    )
+
+
+def drawn_classes(photos: PhotoSet, count: int, chance: np.random.Generator) -> list[int]:
+    """So many classes by lot, each with photos enough to fill a row."""
+    full = np.flatnonzero(np.bincount(photos.labels, minlength=len(photos.classes)) >= SHOWN)
+    if len(full) < count:
+        raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, and {count} were asked for.")
+    return [int(label) for label in np.sort(chance.permutation(full)[:count])]
+
+
+def of_class(photos: PhotoSet, label: int, chance: np.random.Generator) -> list[int]:
+    """Consecutive photos of a class, beginning by lot."""
+    own = np.flatnonzero(photos.labels == label)
+    begin = int(chance.integers(len(own) - SHOWN + 1))
+    return [int(index) for index in own[begin : begin + SHOWN]]

@@ -1,0 +1,264 @@
+"""Figure 3: what other classifiers still see of photos that are masked in, masked out, or masked out and inpainted."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.data.batches import normalised
+from casmap.data.resizing import resize
+from casmap.errors import UserError
+from casmap.evaluation.numbers import apart, columns, mean_of, percent, points
+from casmap.evaluation.table import system_of
+from casmap.inference.saliency_map import Binary, SaliencyMap, binary_mask
+from casmap.models.classifier import Classifier
+from casmap.paper.claims import Claim, verdict_below
+from casmap.paper.entries import Entries
+from casmap.paper.entries import planned as planned_mappings
+from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.plan import Planned
+from casmap.paper.plots import dots
+from casmap.paper.setting import Setting, from_nothing
+from casmap.paper.trainings import Trainings
+from casmap.tools.classifiers import VERSIONS, WHOLE, fingerprint, opened, short_names
+from casmap.training.recipes import PAPER, Recipe
+
+RANDOM = "random"
+GRID = 4  # pixels of a cell of a random mask, as of the decoder's masks
+BATCH = 16
+KEPT = 2000  # photos after which what was seen is kept
+# Architectures that learn scenes from nothing in minutes, and how many of each, one seed after the other.
+QUICK_CLASSIFIERS = {"test_resnet": 4, "test_efficientnet": 2, "test_byobnet": 2, "test_vit": 2}
+# The paper's seventeen from torchvision, as timm has them, beside twenty ResNet-50s of its own.
+PAPER_CLASSIFIERS = tuple(
+    f"{name}.tv_in1k"
+    for name in (
+        "densenet121", "densenet169", "densenet201", "densenet161", "resnet18", "resnet34", "resnet50", "resnet101",
+        "resnet152", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",
+    )
+)  # fmt: skip
+PAPER_RESNETS = 20
+
+Pictures = npt.NDArray[np.uint8]
+Binaries = npt.NDArray[np.bool_]
+
+
+def run_figure3(
+    setting: Setting, mappings: list[Path] | None, named: list[str] | None, out: Path, console: Console
+) -> Outcome:
+    """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
+
+    mappings, named: files and classifiers that were named; else both are trained on the photos of the setting.
+    """
+    if mappings and not named:
+        raise UserError("Name the classifiers to ask, e.g. --classifier lite0 --classifier lite1.")
+    if not mappings:  # before anything is trained
+        for place in named or form(setting)[1]:
+            opened(place, setting.training_photos())
+    entries = Entries.open("figure3", setting, mappings, out, console)
+    if RANDOM in entries.mappers:
+        raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
+    places = dict(zip(short_names(named), named, strict=True)) if named else find_classifiers(setting, out, console)
+    asked = {name: opened(place, entries.photos) for name, place in places.items()}
+    found = ask(entries, asked, console)
+    shared = str(next(iter(entries.mappers.values())).about["backbone"])
+    backbones = {name: f.backbone for name, f in asked.items()}
+    return figure3(found, backbones, shared, list(entries.mappers), entries.data, entries.papers)
+
+
+def find_classifiers(setting: Setting, out: Path, console: Console) -> dict[str, str]:
+    """Those of the form, where none was named: quick ones are trained, the paper's are its own."""
+    recipes, ready = form(setting)
+    photos, trainings = setting.training_photos(), Trainings(out / "trainings", console)
+    trained = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
+    return trained | {name: name for name in ready}
+
+
+def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
+    """The classifiers to train, by name, and those whose weights are to be had."""
+    recipe, paper = setting.recipe, setting.recipe.backbone == PAPER.backbone
+    counts = {PAPER.backbone: PAPER_RESNETS} if paper else QUICK_CLASSIFIERS
+    base = from_nothing(recipe)  # of different random beginnings
+    recipes = {
+        f"{backbone}, seed {recipe.seed + number}": base.replace(backbone=backbone, seed=recipe.seed + number)
+        for backbone, count in counts.items() for number in range(count)
+    }  # fmt: skip
+    return recipes, PAPER_CLASSIFIERS if paper else ()
+
+
+def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """What is trained where neither mappings nor classifiers are named."""
+    recipes, _ = form(setting)
+    counts = Counter(recipe.backbone for recipe in recipes.values())
+    each = {recipe.backbone: recipe for recipe in recipes.values()}
+    return [
+        *planned_mappings(setting, photos, classes),
+        *(
+            Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
+            for backbone, count in counts.items()
+        ),
+    ]
+
+
+def ask(
+    entries: Entries, asked: Mapping[str, Classifier], console: Console
+) -> dict[str, dict[str, dict[str, list[bool]]]]:
+    """For each classifier, system and version, photo by photo, whether it is right; some photos at a time are kept."""
+    key = hashlib.sha256("".join(f"{name} {fingerprint(f)} " for name, f in asked.items()).encode()).hexdigest()[:8]
+    photos = entries.photos
+    found: dict[str, dict[str, dict[str, list[bool]]]] = {name: {} for name in asked}
+    for system in (*entries.mappers, RANDOM):
+        total: dict[str, dict[str, list[bool]]] = {name: {} for name in asked}
+        for begin in range(0, len(photos), KEPT):
+            chosen = range(begin, min(begin + KEPT, len(photos)))
+            part = entries.study.part(f"{system} {begin} {key}", partial(look, entries, asked, system, chosen, console))
+            for name, of in part.items():
+                for version, right in of.items():
+                    total[name].setdefault(version, []).extend(right)
+        for name in asked:
+            found[name][system] = total[name]
+    return found
+
+
+def look(
+    entries: Entries, asked: Mapping[str, Classifier], system: str, chosen: range, console: Console
+) -> dict[str, Any]:
+    """Whether each classifier is right about the chosen photos, whole and as a system's masks leave them."""
+    photos, first = entries.photos, next(iter(entries.mappers))
+    mapper = entries.mappers[first if system == RANDOM else system]
+    size, masks_of = entries.mappers[first].size, system_of(mapper, photos)
+    right: dict[str, dict[str, list[bool]]] = {name: {version: [] for version in (WHOLE, *VERSIONS)} for name in asked}
+    with Progress(console=console, transient=True) as bar:
+        for at in bar.track(range(chosen.start, chosen.stop, BATCH), description=f"{system}, photo {chosen.start} on"):
+            batch = range(at, min(at + BATCH, chosen.stop))
+            pictures = np.stack([resize(photos.image(index), size, "crop") for index in batch])
+            masks = binary_mask(masks_of(pictures)[0])
+            if system == RANDOM:
+                masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
+            filled = [SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)]
+            for name, f in asked.items():
+                for version, images in versions(f, pictures, masks, np.stack(filled)).items():
+                    with torch.inference_mode():
+                        seen = f(images).argmax(dim=1).numpy()
+                    right[name][version] += (seen == photos.labels[list(batch)]).tolist()
+    return dict(right)
+
+
+def versions(f: Classifier, pictures: Pictures, masks: Binaries, filled: Pictures) -> dict[str, torch.Tensor]:
+    """Pictures (n, S, S, 3) as a classifier sees them whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
+
+    What is masked is 0 after normalisation: the mean colour. filled (n, S, S, 3): the inpainted pictures.
+    """
+    whole = normalised(pictures, f.mean, f.std)
+    b = torch.from_numpy(masks)[:, None].to(whole.dtype)
+    return {
+        WHOLE: whole,
+        "masked-in": b * whole,
+        "masked-out": (1 - b) * whole,
+        "inpainted": normalised(filled, f.mean, f.std),
+    }
+
+
+def random_mask(mask: Binary, seed: int) -> Binary:
+    """As many pixels as a binary mask (H, W) has, in cells drawn by lot.
+
+    >>> mask = np.zeros((8, 8), bool)
+    >>> mask[:4, :4] = True
+    >>> int(random_mask(mask, seed=0).sum())
+    16
+    """
+    height, width = mask.shape
+    chance = np.random.default_rng((seed, 3))
+    cells = chance.random((-(-height // GRID), -(-width // GRID)))
+    noise = np.kron(cells, np.ones((GRID, GRID)))[:height, :width]
+    chosen = np.argsort(noise, axis=None, kind="stable")[: int(mask.sum())]
+    found = np.zeros(mask.size, bool)
+    found[chosen] = True
+    return found.reshape(mask.shape)
+
+
+def figure3(
+    found: dict[str, dict[str, dict[str, list[bool]]]],
+    backbones: dict[str, str],
+    shared: str,
+    mappings: list[str],
+    data: str,
+    papers: bool,
+) -> Outcome:
+    """The dots, the accuracies, and what the paper concludes; shared: the backbone of the mapping's own classifier."""
+    systems = list(next(iter(found.values())))
+    rows, records = [], []
+    for name, of in found.items():
+        whole = mean_of(of[systems[0]][WHOLE])
+        numbers = {(version, system): mean_of(of[system][version]) for version in VERSIONS for system in systems}
+        rows.append([Cell(name), Cell(percent(whole)), *(Cell(f"{100 * x.value:.1f}") for x in numbers.values())])
+        records += [
+            {"classifier": name, "backbone": backbones[name], "masks": system, "version": version}
+            | columns("accuracy", number)
+            for (version, system), number in {(WHOLE, "none"): whole, **numbers}.items()
+        ]
+    panels = {
+        version: {
+            system: [(float(np.mean(of[system][version])), backbones[name] == shared) for name, of in found.items()]
+            for system in systems
+        }
+        for version in VERSIONS
+    }
+    photos = len(next(iter(found.values()))[systems[0]][WHOLE])
+    return Outcome(
+        "figure3",
+        "Figure 3: what other classifiers still see",
+        f"{data}; {photos} photos, {len(found)} classifiers. Accuracy in percent on whole photos, with its 95 % "
+        "interval over photos, and on those masked in, masked out, and masked out and inpainted; alpha 1. Random masks "
+        f"have as many pixels as {mappings[0]}'s, in cells of {GRID} pixels. Orange: {shared}, the backbone of the "
+        "mapping's own classifier; blue: others.",
+        ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)],
+        rows,
+        records,
+        {"": dots(panels, "Accuracy of classifiers, percent", "accuracy", (shared, "other architectures"))},
+        claims(found, mappings) if papers else [],
+    )
+
+
+def claims(found: dict[str, dict[str, dict[str, list[bool]]]], mappings: list[str]) -> list[Claim]:
+    """About the accuracy, a mean over classifiers photo by photo, of our mapping and the one it is compared with."""
+    ours, theirs = mappings[:2]
+
+    def right(system: str, version: str) -> npt.NDArray[np.float64]:
+        return np.asarray(np.mean([of[system][version] for of in found.values()], axis=0))
+
+    kept = apart(right(theirs, "masked-in"), right(ours, "masked-in"))
+    gains = {name: apart(right(name, "inpainted"), right(name, "masked-out")) for name in (ours, theirs)}
+    more = apart(
+        right(ours, "inpainted") - right(ours, "masked-out"), right(theirs, "inpainted") - right(theirs, "masked-out")
+    )
+    left = apart(right(ours, "inpainted"), right(theirs, "inpainted"))
+    return [
+        Claim(
+            f"Classifiers suffer less from what {ours} masks in than from what {theirs} does",
+            "the left panel of Figure 3, without numbers",
+            f"accuracy masked in, {theirs} - {ours}: {points(kept)}",
+            verdict_below([kept]),
+        ),
+        Claim(
+            f"Inpainting helps classifiers against {theirs}'s masks more than against {ours}'s",
+            "the middle and right panels of Figure 3, without numbers",
+            f"accuracy inpainted - masked out: {ours} {points(gains[ours])}, {theirs} {points(gains[theirs])}; "
+            f"the one minus the other {points(more)}",
+            verdict_below([more]),
+        ),
+        Claim(
+            f"Inpainted, what {theirs} masks out is easier to tell than what {ours} does",
+            "the right panel of Figure 3, without numbers",
+            f"accuracy inpainted, {ours} - {theirs}: {points(left)}",
+            verdict_below([left]),
+        ),
+    ]

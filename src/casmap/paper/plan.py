@@ -1,0 +1,131 @@
+"""What a study would take, before anything is trained: runs, steps, disk, memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.paper.setting import Setting
+from casmap.training.recipes import Recipe
+from casmap.training.thinning import Thinning
+
+GB = 1e9
+FLOAT = 4  # bytes
+GRAPHS = 2  # passes whose activations wait for gradients at once: clean and masked; a separate encoder's, too
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Trainings of one kind: runs of them, on so many photos of so many classes.
+
+    first: whether each trains an f(0). maps: whether each goes on to a mapping.
+    """
+
+    what: str
+    recipe: Recipe
+    photos: int
+    classes: int
+    runs: int = 1
+    first: bool = False
+    maps: bool = True
+
+    @property
+    def first_steps(self) -> int:
+        """Steps of all runs in which f(0) is trained."""
+        return self.runs * self.recipe.total_first_steps(self.photos) if self.first else 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of Algorithm 1, of all runs."""
+        return self.runs * self.recipe.total_steps(self.photos) if self.maps else 0
+
+
+def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """The training of f(0), where pretrained weights do not know the classes already."""
+    first = Planned("f(0)", setting.recipe, photos, classes, first=True, maps=False)
+    return [first] if setting.trains_first(classes) else []
+
+
+def print_plan(planned: Sequence[Planned], console: Console) -> None:
+    """A row for each kind of training, and all together; runs follow one another, so memory does not add up."""
+    table = Table(title="what this would take")
+    for place, title in enumerate(("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")):
+        table.add_column(title, justify="right" if place else "left")
+    for one in planned:
+        table.add_row(
+            one.what, str(one.runs), f"{one.first_steps:,}", f"{one.steps:,}", f"{disk(one) / GB:.1f}",
+            f"{memory(one) / GB:.1f}",
+        )  # fmt: skip
+    table.add_section()
+    table.add_row(
+        "in all", str(sum(one.runs for one in planned)), f"{sum(one.first_steps for one in planned):,}",
+        f"{sum(one.steps for one in planned):,}", f"{sum(map(disk, planned)) / GB:.1f}",
+        f"{max(map(memory, planned)) / GB:.1f}",
+    )  # fmt: skip
+    console.print(table)
+    console.print(
+        "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "
+        "and the optimisers' state, the sample set, and the activations of a batch; 32-bit numbers. Photos not counted."
+    )
+
+
+def disk(one: Planned) -> float:
+    """Bytes that the runs leave behind, and what one of them needs while it runs."""
+    f, decoder = sizes(one.recipe.backbone, one.classes)
+    encoders = 2 if one.maps and one.recipe.encoder != "shared" else 1
+    files = f + (encoders * f + decoder if one.maps else 0)
+    checkpoint = 2 * f + encoders * f + 3 * decoder + samples(one) * f if one.maps else 3 * f
+    return FLOAT * (one.runs * files + 2 * checkpoint)
+
+
+def memory(one: Planned) -> float:
+    """Bytes of one run at its largest."""
+    f, decoder = sizes(one.recipe.backbone, one.classes)
+    separate = one.maps and one.recipe.encoder == "separate"
+    trained = 3 * f + 4 * decoder + 4 * f * separate
+    graphs = GRAPHS + separate if one.maps else 1
+    seen = activations(one.recipe.backbone, one.recipe.size) * one.recipe.batch * graphs
+    return FLOAT * (trained + samples(one) * f + seen)
+
+
+def samples(one: Planned) -> int:
+    """Classifiers in the sample set beside the one in training, at most."""
+    thinning = Thinning.named(one.recipe.thinning, one.recipe.period)
+    if not one.maps:
+        return 0
+    return one.recipe.sample_limit if thinning.period else 1 + (thinning.keeps_first and thinning.keeps_last)
+
+
+@lru_cache
+def sizes(backbone: str, classes: int) -> tuple[int, int]:
+    """Numbers in a classifier and in its decoder."""
+    f = Classifier(backbone, classes)
+    return _count(f), _count(Decoder(f.stage_channels))
+
+
+@lru_cache
+def activations(backbone: str, size: int) -> int:
+    """Numbers that come out of all layers for one picture: what a pass keeps for its gradients."""
+    f = Classifier(backbone, 2).eval()
+    total = 0
+
+    def add(_layer: nn.Module, _inputs: object, output: object) -> None:
+        nonlocal total
+        total += output.numel() if isinstance(output, Tensor) else 0
+
+    for layer in f.modules():
+        if not list(layer.children()):
+            layer.register_forward_hook(add)
+    with torch.no_grad():
+        f(torch.zeros(1, 3, size, size))
+    return total
+
+
+def _count(module: nn.Module) -> int:
+    return sum(tensor.numel() for tensor in module.state_dict().values())

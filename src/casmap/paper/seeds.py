@@ -1,0 +1,93 @@
+"""How much of a result is chance? CASM and Baseline trained again and again from the same f(0)."""
+
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from scipy.stats import ttest_ind
+
+from casmap.evaluation.evaluate import Number
+from casmap.inference.mapper import SaliencyMapper
+from casmap.paper.claims import FAILS, HOLDS, TIE, Claim
+from casmap.paper.entries import PAIR
+from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plots import ranked
+from casmap.paper.setting import Setting, thinned
+from casmap.paper.table2 import measure
+from casmap.paper.trainings import begin
+
+SIGNIFICANT = 0.05
+PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
+
+
+def run_seeds(setting: Setting, trainings_each: int, out: Path, console: Console) -> Outcome:
+    """Train each so many times, with seeds that follow one another; f(0) is the same for all, as in the paper."""
+    photos, held_out = setting.both()
+    study, trainings = begin("seeds", setting, photos, held_out, out, console)
+    seeds = [setting.recipe.seed + number for number in range(trainings_each)]
+
+    def measured(name: str, seed: int) -> dict[str, Any]:
+        first = trainings.classifier(photos, setting.recipe)
+        recipe = thinned(setting.recipe, PAIR[name], len(photos)).replace(seed=seed)
+        return measure(SaliencyMapper.load(trainings.mapping(photos, recipe, first)), held_out)
+
+    errors = {
+        name: [float(np.mean(study.part(f"{name}-{seed}", partial(measured, name, seed))["LE"])) for seed in seeds]
+        for name in PAIR
+    }
+    return seeds_outcome(errors, seeds, len(held_out), setting)
+
+
+def planned(trainings_each: int, setting: Setting, photos: int, classes: int) -> list[Planned]:
+    """What run_seeds trains."""
+    recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in PAIR.items()}
+    return planned_first(setting, photos, classes) + [
+        Planned(name, recipe, photos, classes, runs=trainings_each) for name, recipe in recipes.items()
+    ]
+
+
+def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int, setting: Setting) -> Outcome:
+    """Mean, best and worst LE of each, and whether the difference could be chance of training."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # trainings that all end alike have no variance to test with
+        test = ttest_ind(errors["CASM"], errors["Baseline"], equal_var=False)
+    interval = test.confidence_interval(0.95)
+    difference = float(np.mean(errors["CASM"]) - np.mean(errors["Baseline"]))
+    rows = [
+        [
+            Cell(name),
+            *(Cell(f"{100 * f(of):.1f}") for f in (np.mean, min, max)),
+            Cell(f"{100 * np.std(of, ddof=1):.1f}"),
+        ]
+        for name, of in errors.items()
+    ]
+    records = [
+        {"mapping": name, "seed": seed, "LE": value}
+        for name, of in errors.items()
+        for seed, value in zip(seeds, of, strict=True)
+    ]
+    spans = {name: Number(float(np.mean(of)), min(of), max(of)) for name, of in errors.items()}
+    verdict = TIE if not test.pvalue < SIGNIFICANT else HOLDS if difference < 0 else FAILS  # nan is not below
+    return Outcome(
+        "seeds",
+        "Seeds: how much is chance?",
+        f"{setting.data}; {len(seeds)} trainings each, seeds {seeds[0]} to {seeds[-1]}, from one f(0); {photos} photos "
+        "held out, LE in percent at alpha 1. Welch's t-test over trainings, both sides.",
+        ["", "mean LE ↓", "best", "worst", "standard deviation"],
+        rows,
+        records,
+        {"": ranked(spans, "LE in percent: mean, best and worst training", marked=["CASM"])},
+        [
+            Claim(
+                "CASM is better than Baseline, and that is no chance of training (LE)",
+                PAPER,
+                f"{100 * difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}], "
+                f"p = {test.pvalue:.2g}, {len(seeds)} trainings each",
+                verdict,
+            )
+        ],
+    )

@@ -1,0 +1,128 @@
+"""Basic statistics of masks: how regular, how decided, how varied in size."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import Progress
+
+from casmap.data.photos import PhotoSet
+from casmap.data.resizing import resize
+from casmap.evaluation.evaluate import Number
+from casmap.evaluation.intervals import bootstrap_statistic
+from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.numbers import apart, columns, mean_of
+from casmap.evaluation.table import FORMULAS
+from casmap.inference.mapper import SaliencyMapper
+from casmap.paper.claims import Claim, verdict_below
+from casmap.paper.entries import Entries
+from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.plots import histograms
+
+BATCH = 16
+TOTAL_VARIATION, ENTROPY, AREA, SPREAD = "total variation", "mask entropy", "mean mask", "spread of volume"
+SHOWN = (TOTAL_VARIATION, ENTROPY, AREA)
+PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "0.19 and 0.14"}  # CASM and Baseline
+
+
+def run_statistics(entries: Entries, console: Console) -> Outcome:
+    """Measure the masks of all photos, central crop."""
+    found = {
+        name: entries.study.part(name, partial(measure, mapper, entries.photos, console))
+        for name, mapper in entries.mappers.items()
+    }
+    return statistics(found, entries.data, entries.papers)
+
+
+def measure(mapper: SaliencyMapper, photos: PhotoSet, console: Console) -> dict[str, Any]:
+    """Total variation, entropy and mean of the mask of each photo."""
+    parts = []
+    with Progress(console=console, transient=True) as bar:
+        for at in bar.track(range(0, len(photos), BATCH), description="masks"):
+            images = [photos.image(index) for index in range(at, min(at + BATCH, len(photos)))]
+            masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
+            parts.append(np.stack([total_variation(masks), mask_entropy(masks), mean_mask(masks)]))
+    values = np.concatenate(parts, axis=1)
+    return {name: of.tolist() for name, of in zip(SHOWN, values, strict=True)}
+
+
+def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Outcome:
+    """A row for each statistic, a column for each mapping; papers: the first two are those the paper speaks of."""
+    numbers = {
+        name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spread_of(of[AREA])} for name, of in found.items()
+    }
+    rows = [
+        [Cell(key), *(Cell(text(of[key])) for of in numbers.values()), Cell(PAPER.get(key, "-"))]
+        for key in (TOTAL_VARIATION, ENTROPY, SPREAD, AREA)
+    ]
+    records = [
+        {"mapping": name} | {column: value for key in of for column, value in columns(key, of[key]).items()}
+        for name, of in numbers.items()
+    ]
+    photos = len(next(iter(found.values()))[AREA])
+    return Outcome(
+        "statistics",
+        "Basic statistics of the masks",
+        f"{data}; {photos} photos, central crop, masks before any threshold; 95 % intervals over photos. {FORMULAS}. "
+        "Total variation grows with the side of the picture.",
+        ["", *found, "in the paper: CASM and Baseline"],
+        rows,
+        records,
+        {
+            "": histograms(
+                {key: {name: of[key] for name, of in found.items()} for key in SHOWN}, "Masks, photo by photo"
+            )
+        },
+        claims(found) if papers else [],
+    )
+
+
+def claims(found: dict[str, dict[str, Any]]) -> list[Claim]:
+    """Of the first mapping beside the second."""
+    (ours, a), (theirs, b) = list(found.items())[:2]
+    made = [
+        Claim(
+            f"{ours}'s masks have a lower {key} than {theirs}'s",
+            PAPER[key],
+            f"{ours} - {theirs}: {text(difference, signed=True)}",
+            verdict_below([difference]),
+        )
+        for key in (TOTAL_VARIATION, ENTROPY)
+        for difference in [apart(a[key], b[key])]
+    ]
+    pairs = np.column_stack([b[AREA], a[AREA]])
+    less = Number(_less_spread(pairs), *bootstrap_statistic(pairs, _less_spread))
+    shown = Number(-less.value, -less.high, -less.low)
+    return [
+        *made,
+        Claim(
+            f"The volume of {ours}'s masks varies more than that of {theirs}'s",
+            PAPER[SPREAD],
+            f"{ours} - {theirs}: {text(shown, signed=True)}",
+            verdict_below([less]),
+        ),
+    ]
+
+
+def _less_spread(pairs: npt.NDArray[np.float64]) -> float:
+    """How much less the second column is spread than the first: (N, 2) -> float."""
+    return spread(pairs[:, 0]) - spread(pairs[:, 1])
+
+
+def spread_of(volumes: npt.ArrayLike) -> Number:
+    """The standard deviation over photos, with its 95 % interval."""
+    array = np.asarray(volumes, np.float64)
+    return Number(spread(array), *bootstrap_statistic(array, spread))
+
+
+def text(number: Number, signed: bool = False) -> str:
+    """A number with its interval, in as many digits as its size asks for.
+
+    >>> text(Number(2510.2, 2400, 2600)), text(Number(0.0512, 0.05, 0.06), signed=True), text(Number(-63.78, -65, -61))
+    ('2,510 [2,400, 2,600]', '+0.051 [+0.050, +0.060]', '-63.8 [-65.0, -61.0]')
+    """
+    size = max(abs(number.low), abs(number.high))
+    form = f"{{:{'+' if signed else ''}{',.0f' if size >= 100 else '.1f' if size >= 10 else '.3f'}}}"
+    return "{} [{}, {}]".format(*(form.format(x) for x in (number.value, number.low, number.high)))

@@ -1,0 +1,87 @@
+"""Registries: a new baseline, score, thinning, annotation format or backbone source is one file.
+
+A name is known before its module is imported, so that `--help` lists it without loading torch.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from casmap.errors import UserError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name.
+
+    package: each of its modules registers one thing, named as the module with hyphens (grad_cam.py: "grad-cam").
+    plugins: the group of entry points under which other installed packages name theirs.
+
+    >>> animals: Registry[str] = Registry("animal", plugins="casmap.animals")
+    >>> animals.register("cat")("a small one")
+    'a small one'
+    >>> animals.names, animals["cat"]
+    (['cat'], 'a small one')
+    >>> animals["dog"]
+    Traceback (most recent call last):
+    casmap.errors.UserError: There is no animal 'dog': choose from cat.
+    """
+
+    def __init__(self, kind: str, plugins: str, package: str | None = None) -> None:
+        self.kind, self.plugins, self.package = kind, plugins, package
+        self._registered: dict[str, T] = {}
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Make a thing known under a name; usable as a decorator."""
+
+        def known(thing: T) -> T:
+            self._registered[name] = thing
+            return thing
+
+        return known
+
+    @property
+    def names(self) -> list[str]:
+        """All names: the package's own in alphabetical order, then those registered by hand, then plugins."""
+        return list(dict.fromkeys([*self._modules, *self._registered, *self._entry_points]))
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._registered:
+            if name in self._modules:
+                importlib.import_module(self._modules[name])
+            elif name in self._entry_points:
+                self.register(name)(self._entry_points[name].load())
+            else:
+                raise UserError(f"There is no {self.kind} {name!r}: choose from {', '.join(self.names)}.")
+        return self._registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def values(self) -> list[T]:
+        """Every thing, which imports all modules.
+
+        >>> Registry("animal", plugins="casmap.animals").values()
+        []
+        """
+        return [self[name] for name in self.names]
+
+    @cached_property
+    def _modules(self) -> dict[str, str]:
+        """The full name of each module of the package; helpers live in packages below it or begin with `_`."""
+        if self.package is None:
+            return {}
+        found = pkgutil.iter_modules(importlib.import_module(self.package).__path__)
+        modules = [one.name for one in found if not one.ispkg and not one.name.startswith("_")]
+        return {name.replace("_", "-"): f"{self.package}.{name}" for name in modules}
+
+    @cached_property
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {one.name: one for one in entry_points(group=self.plugins)}

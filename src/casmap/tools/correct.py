@@ -1,0 +1,165 @@
+"""Correct: a few photos whose outlines people have corrected teach the decoder; all others gain."""
+
+import copy
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from torch.nn.functional import binary_cross_entropy
+
+from casmap.data.batches import Batches
+from casmap.data.photos import Annotation, PhotoSet
+from casmap.data.sources import open_photos
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import annotated
+from casmap.evaluation.localization import mask_iou
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.files import load_mapping, save_mapping
+from casmap.models.network import SaliencyNetwork
+from casmap.training.first_classifier import one_cycle
+
+STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
+SMALLEST_CROP = 0.5
+ENOUGH = 5  # corrected photos, below which nothing is learned
+
+
+def run_correct(
+    mapping: Path,
+    data: str,
+    boxes: Path | None,
+    masks: Path | None,
+    split: str | None,
+    out: Path,
+    steps: int,
+    console: Console,
+) -> dict[str, "Agreement"]:
+    """Measure a mapping on corrected photos, train its decoder on them, and measure again."""
+    photos = open_photos(data, boxes=boxes, masks=masks, split=split)
+    found = {"before": agreement(SaliencyMapper.load(mapping), photos)}
+    if steps:
+        path = correct(mapping, photos, out, steps, console)
+        found["after"] = agreement(SaliencyMapper.load(path), photos)
+    print_agreement(found, console)
+    if steps:
+        console.print(f"Mapping: {path}\nIt has seen the corrected photos: judge it by others.", soft_wrap=True)
+    return found
+
+
+def print_agreement(found: dict[str, "Agreement"], console: Console) -> None:
+    """A table by class, the worst first."""
+    table = Table(title="IoU of masks and corrections, percent; the worst class first")
+    for place, title in enumerate(("class", "photos", *found)):
+        table.add_column(title, justify="right" if place else "left")
+    by_class = {when: of.by_class() for when, of in found.items()}
+    for name, (count, _) in by_class["before"].items():
+        table.add_row(name, str(count), *(f"{100 * of[name][1]:.1f}" for of in by_class.values()))
+    table.add_section()
+    overall = (f"{100 * float(of.overlaps.mean()):.1f}" for of in found.values())
+    table.add_row("all", str(len(found["before"].names)), *overall)
+    console.print(table)
+
+
+class Corrected:
+    """Photos with a correction; the fourth channel is what they say, so that a crop or a mirror moves both alike."""
+
+    def __init__(self, photos: PhotoSet) -> None:
+        self.photos, self.chosen = photos, annotated(photos)
+        self.classes = photos.classes
+        self.names = [photos.names[index] for index in self.chosen]
+        self.labels = photos.labels[self.chosen]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
+        """Photo number `index` of those corrected, and its mask: (H, W, 4), at the size at which people saw it."""
+        picture = self.photos.image(self.chosen[index])
+        return np.dstack([picture, truth(self, index, picture.shape)])
+
+    def annotation(self, index: int) -> Annotation | None:
+        """What people said of it."""
+        return self.photos.annotation(self.chosen[index])
+
+
+def truth(photos: Corrected, index: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """The mask that was said to be right (H, W), 128 where nobody is sure: outlines, or boxes where there are none."""
+    said = photos.annotation(index)
+    assert said is not None
+    if said.mask is not None:
+        return said.mask
+    filled = np.zeros(shape[:2], np.uint8)
+    for x0, y0, x1, y1 in np.rint(said.boxes).astype(int):
+        filled[max(0, y0) : y1, max(0, x0) : x1] = 255
+    return filled
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far maps agree with people: IoU of the binary mask, photo by photo."""
+
+    names: list[str]
+    classes: list[str]
+    overlaps: npt.NDArray[np.float64]
+
+    def by_class(self) -> dict[str, tuple[int, float]]:
+        """Photos and mean IoU of each class, the worst first."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for name, overlap in zip(self.classes, self.overlaps, strict=True):
+            found[name].append(float(overlap))
+        means = {name: (len(values), float(np.mean(values))) for name, values in found.items()}
+        return dict(sorted(means.items(), key=lambda item: item[1][1]))
+
+
+def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
+    """Measure maps against what people said."""
+    corrected = Corrected(photos)
+    overlaps = []
+    for index in range(len(corrected)):
+        image = corrected.photos.image(corrected.chosen[index])
+        overlaps.append(mask_iou(mapper(image).binary(), truth(corrected, index, image.shape)))
+    classes = [corrected.classes[label] for label in corrected.labels]
+    return Agreement(corrected.names, classes, np.array(overlaps))
+
+
+def correct(mapping: Path, photos: PhotoSet, out: Path, steps: int = STEPS, console: Console | None = None) -> Path:
+    """Train the decoder of a mapping on corrected photos, from where it is; the encoder stays. Returns the new file."""
+    if mapping.suffix == ".onnx":
+        raise UserError(f"{mapping} cannot learn any more: name the .safetensors file that casmap train wrote.")
+    path = out / "mapping.safetensors"
+    if path.exists():
+        raise UserError(f"{out} already holds a mapping: choose another --out.")
+    network, about = load_mapping(mapping)
+    corrected = Corrected(photos)
+    if len(corrected) < ENOUGH:
+        raise UserError(f"Only {len(corrected)} photos are corrected: correct {ENOUGH} or more.")
+    batches = Batches(
+        corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),
+        seed=SEED, smallest_crop=SMALLEST_CROP,
+    )  # fmt: skip
+    network.eval().requires_grad_(False)
+    decoder = copy.deepcopy(network.decoder).requires_grad_(True)
+    look = network.encoder.look_believing if decoder.believes else network.encoder.look
+    optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=DECAY)
+    with Progress(console=console or Console(quiet=True), transient=True) as bar:
+        given = batches.between(0, steps, torch.device("cpu"))
+        for step, (pictures, _) in enumerate(bar.track(given, total=steps, description="correcting")):
+            optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
+            images, masks = pictures[:, :3], pictures[:, 3:]
+            with torch.no_grad():
+                _, stages = look(images)
+            # Batch norms stay as the mapping learned them: a few photos tell little of their statistics.
+            loss = binary_cross_entropy(decoder.eval()(stages, images.shape[-2:]), masks.clamp(0, 1))
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    learned = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
+    kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training") if key in about}
+    save_mapping(path, learned, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
+    return path

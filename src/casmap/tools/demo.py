@@ -1,0 +1,116 @@
+"""The whole walk: maps of real photos with the mapping that comes along; then train, extract, evaluate; one page."""
+
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+
+from casmap.data.free_photos import free_photos
+from casmap.data.scenes import Scenes
+from casmap.data.sources import HELD_OUT
+from casmap.data.write import write_photos
+from casmap.evaluation.table import COLUMNS, FORMULAS, Results, compare, print_rows, text_of, to_json
+from casmap.inference.folder import extract_photos
+from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.saliency_map import VIEWS
+from casmap.io.atomic import write_whole
+from casmap.io.images import encode_png
+from casmap.tools.page import Section, curve, data_address, write_page
+from casmap.tools.pair import train_pair
+from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block, side_by_side
+from casmap.training.log import read_log
+from casmap.training.recipes import QUICK
+
+PHOTOS = 2000
+HELD_OUT_PHOTOS = 400
+
+
+def run_demo(out: Path, seed: int, console: Console) -> None:
+    """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
+    real = out / "maps" / "photos"
+    console.rule("Real photos, with the mapping that comes with casmap")
+    if not (real / "boxes.jsonl").exists():
+        extract_photos([str(path) for path in free_photos()], None, real, kinds=VIEWS)
+    console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
+    recipe = QUICK.replace(seed=seed)
+    photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
+    held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
+    mappers = train_pair(photos, out, recipe, console)
+
+    files = out / "scenes"
+    if not (files / "boxes.csv").exists():  # written last
+        shutil.rmtree(files, ignore_errors=True)
+        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, console)
+    for name in mappers:
+        if (out / "maps" / name.lower() / "boxes.jsonl").exists():
+            continue
+        extract_photos(
+            [str(files / "photos")],
+            out / name.lower() / "mapping.safetensors",
+            out / "maps" / name.lower(),
+            kinds=VIEWS,
+        )
+
+    results = compare(held_out, mappers, area=recipe.area, console=console)
+    print_rows(results, console)
+    write_whole(out / "table.json", to_json(results))
+    page = out / "report.html"
+    write_demo_page(page, results, mappers, held_out, out, recipe.area or 0.0)
+    console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}")
+
+
+def write_demo_page(
+    path: Path, results: Results, mappers: dict[str, SaliencyMapper], photos: Scenes, out: Path, area: float
+) -> None:
+    """One page: Figure 2 of free photos, the table, Figure 2 of scenes, the training curves; both figures as files."""
+    rows = results.rows
+    table = [
+        [title, *(text_of(row.numbers.get(key), scale) for row in rows)]
+        for key, (title, scale) in COLUMNS.items()
+        if any(key in row.numbers for row in rows)
+    ]
+    logs = {name: read_log(out / name.lower() / "log.csv") for name in mappers}
+    curves = [
+        curve("mean mask area", "area", logs),
+        curve("lambda_R", "lambda_r", logs),
+        curve("accuracy on masked pictures", "masked_accuracy", logs),
+    ]
+    found = {name: mapper([photos.image(i) for i in range(SHOWN)]) for name, mapper in mappers.items()}
+    write_whole(out / "figure2.png", encode_png(side_by_side(list(found.values()), WITH_OVERLAY)))
+    photographs = block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160)
+    write_whole(out / "photographs.png", encode_png(photographs))
+    pictures = [
+        (f"{name}: original, overlay, masked-in, masked-out, inpainted", data_address(block(maps, WITH_OVERLAY)))
+        for name, maps in found.items()
+    ]
+    sections = [
+        Section(
+            "Photographs",
+            "Free photos, mapped in one pass each by the mapping that comes with casmap; no class was asked for.",
+            pictures=[("original, overlay, masked-in, masked-out, inpainted", data_address(photographs))],
+        ),
+        Section(
+            "Scenes",
+            f"{len(photos)} scenes never trained on, {len(photos.classes)} classes, alpha = 1, 95 % intervals. "
+            f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average. "
+            f"{FORMULAS}.",
+            ["", *(row.name for row in rows)],
+            table,
+        ),
+        Section(
+            "Maps",
+            "Each creature carries three parts that tell its class: head, coat and tail; the coat is easiest to read. "
+            "What is left of it in the inpainted row is what a mapping overlooked.",
+            pictures=pictures,
+        ),
+        Section(
+            "Training",
+            "The price of a pixel, lambda_R, is steered so that the masks have the area asked for.",
+            curves=curves,
+        ),
+    ]
+    lead = (
+        "CASM and Baseline have the same architecture and start from the same classifier. Baseline's mapping confuses "
+        "that one; CASM's confuses a classifier that goes on learning from what is left, and its past selves."
+    )
+    write_page(path, "casmap: all the evidence in a picture", lead, sections)

@@ -1,0 +1,76 @@
+"""One self-contained HTML page: tables, curves and pictures."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from casmap.io.atomic import write_whole
+from casmap.io.images import Image, encode_png
+
+
+@dataclass
+class Section:
+    """A heading, a paragraph, and what is shown below it."""
+
+    title: str
+    text: str = ""
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    pictures: Sequence[tuple[str, str]] = ()  # (caption, data address)
+    curves: Sequence["Curve"] = ()
+    words: bool = False  # whether the cells are sentences, which may be broken into lines
+    pictures_first: bool = False  # above the table
+
+
+@dataclass
+class Curve:
+    """Lines over steps, drawn as SVG."""
+
+    title: str
+    lines: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    WIDTH, HEIGHT = 320, 160
+
+    def paths(self) -> list[tuple[str, str]]:
+        """For each line its name and its SVG points."""
+        right = max(x for line in self.lines.values() for x, _ in line)
+        return [
+            (name, " ".join(f"{x / right * self.WIDTH:.1f},{self.HEIGHT * (1 - y / self.top):.1f}" for x, y in line))
+            for name, line in self.lines.items()
+        ]
+
+    @property
+    def top(self) -> float:
+        """The highest value drawn."""
+        return max(y for line in self.lines.values() for _, y in line) or 1.0
+
+
+def write_page(path: Path, title: str, lead: str, sections: list[Section]) -> None:
+    """Write the page, whole."""
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("casmap.tools", "."), autoescape=True)
+    page = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
+    write_whole(path, page)
+
+
+def data_address(image: Image) -> str:
+    """A picture as an address that holds it."""
+    return png_address(encode_png(image))
+
+
+def png_address(png: bytes) -> str:
+    """A PNG file as an address that holds it."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()
+
+
+def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: int = 10) -> Curve:
+    """One column of several training logs, averaged over a few steps."""
+    lines = {}
+    for name, rows in logs.items():
+        chunks = [rows[at : at + smooth] for at in range(0, len(rows), smooth)]
+        lines[name] = [(chunk[-1]["step"], float(np.mean([row[key] for row in chunk]))) for chunk in chunks]
+    return Curve(title, lines)

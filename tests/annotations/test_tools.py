@@ -1,0 +1,129 @@
+"""Label Studio and CVAT give back what people corrected."""
+
+import json
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap.annotations.types import Kind
+from casmap.data.folders import PhotoFolder
+from casmap.errors import UserError
+from casmap.tools.annotate import annotate_photos
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for name in ("cat/1.jpg", "cat/2.jpg", "dog/3.jpg"):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)).save(path)
+    return tmp_path / "photos"
+
+
+def region(kind, label, **value):
+    return {
+        "type": kind, "from_name": "x", "to_name": "image", "original_width": 80, "original_height": 60,
+        "value": {kind: [label], **value},
+    }  # fmt: skip
+
+
+BOX = region("rectanglelabels", "cat", x=10, y=20, width=50, height=50, rotation=0)
+OUTLINE = region("polygonlabels", "cat", points=[[25, 25], [75, 25], [75, 75], [25, 75]])
+
+
+def studio(tmp_path, *tasks):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps(tasks))
+    return path
+
+
+def task(address, regions, key="annotations", **more):
+    return {"id": 1, "data": {"image": address}, key: [{"result": regions, **more}]}
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/data/local-files/?d=cat/1.jpg", "/data/local-files/?d=set/photos/cat%2F1.jpg", "/data/upload/3/0a1b2c3d-1.jpg",
+     "https://example.com/photos/cat/1.jpg", "cat/1.jpg", "1.jpg"],
+)  # fmt: skip
+def test_label_studios_addresses_lead_to_photos(photos, tmp_path, address) -> None:
+    data = PhotoFolder(photos, studio(tmp_path, task(address, [BOX])))
+    index = data.names.index("cat/1.jpg")
+    assert data.annotation(index).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
+    assert data.annotation(data.names.index("cat/2.jpg")) is None
+
+
+def test_outlines_go_before_boxes_and_make_masks(photos, tmp_path) -> None:
+    data = PhotoFolder(photos, studio(tmp_path, task("cat/1.jpg", [BOX, OUTLINE])))
+    found = data.annotation(data.names.index("cat/1.jpg"))
+    assert found.boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    wanted = np.zeros((60, 80), np.uint8)
+    wanted[15:45, 20:60] = 255
+    np.testing.assert_array_equal(found.mask, wanted)
+
+
+def test_what_people_said_goes_before_predictions_and_what_they_threw_away(photos, tmp_path) -> None:
+    said = task("cat/1.jpg", [OUTLINE])
+    said["predictions"] = [{"result": [BOX]}]
+    said["annotations"].append({"result": [BOX], "was_cancelled": True})
+    only = task("cat/2.jpg", [BOX], key="predictions")
+    data = PhotoFolder(photos, studio(tmp_path, said, only))
+    assert data.annotation(data.names.index("cat/1.jpg")).boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    assert data.annotation(data.names.index("cat/2.jpg")).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
+
+
+def test_one_bad_task_or_region_stops_nothing(photos, tmp_path) -> None:
+    broken = region("polygonlabels", "cat", points=[[1], ["a", 2]])
+    turned = region("rectanglelabels", "cat", x=1, y=1, width=5, height=5, rotation=30)
+    path = studio(tmp_path, {"id": 3}, "what", task("cat/1.jpg", [broken, turned, BOX]), task("nobody.jpg", [BOX]))
+    data = PhotoFolder(photos, path)
+    assert data.annotation(data.names.index("cat/1.jpg")).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
+    kinds = [problem.kind for problem in data.problems]
+    assert kinds.count(Kind.MALFORMED) == 2
+    assert kinds.count(Kind.NO_PHOTO) == 1
+
+
+CVAT = """<annotations><version>1.1</version>
+<image id="0" name="cat/1.jpg" width="80" height="60">
+  <box label="cat" xtl="8" ytl="12" xbr="48" ybr="42"/>
+  <polygon label="cat" points="20,15;60,15;60,45;20,45"/>
+</image>
+<image id="1" name="dog/3.jpg" width="80" height="60"><box label="dog" xtl="1" ytl="2" xbr="30" ybr="40"/>
+  <box label="dog" xtl="x" ytl="2" xbr="30" ybr="40"/></image>
+<image id="2" name="nobody.jpg" width="80" height="60"/>
+</annotations>"""
+
+
+def test_cvat_gives_outlines_or_boxes(photos, tmp_path) -> None:
+    path = tmp_path / "annotations.xml"
+    path.write_text(CVAT)
+    data = PhotoFolder(photos, path)
+    found = data.annotation(data.names.index("cat/1.jpg"))
+    assert found.boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    assert found.mask[20, 30] == 255
+    assert data.annotation(data.names.index("dog/3.jpg")).boxes.tolist() == [[1.0, 2.0, 30.0, 40.0]]
+    assert [problem.kind for problem in data.problems] == [Kind.NO_PHOTO]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.json", "[1, 2"), ("a.xml", "<annotations>"), ("a.xml", "<!DOCTYPE x><annotations/>"), ("a.xml", "")],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(photos, tmp_path, name, content) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UserError, match=name):
+        PhotoFolder(photos, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("form", "file"), [("label-studio", "tasks.json"), ("cvat", "annotations.xml"), ("coco", "annotations.json")]
+)
+def test_what_annotate_writes_comes_back(photos, tmp_path, form, file) -> None:
+    _, labelled, _ = annotate_photos([str(photos)], None, tmp_path / "out", form)
+    data = PhotoFolder(photos, tmp_path / "out" / file)
+    for photo in labelled:
+        (one,) = photo.objects
+        found = data.annotation(data.names.index(photo.name))
+        np.testing.assert_allclose(found.boxes, [one.box], atol=0.3)
+        assert abs(int((found.mask == 255).sum()) - one.area) < 0.15 * one.area

@@ -1,0 +1,582 @@
+"""The command line as its users meet it: real processes, their words and their exit codes."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap import __version__
+from casmap.data.folders import PhotoFolder
+from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
+from casmap.evaluation.evaluate import localization_errors, map_photos
+from casmap.evaluation.table import system_of
+from casmap.inference.mapper import SaliencyMapper
+from casmap.training.recipes import Recipe
+
+START = "from casmap.cli.main import main; main()"
+
+
+# ---------------------------------------------------------------------------------------------- what commands need
+
+
+def photo(path, height=40, width=48, seed=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coarse = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    PIL.Image.fromarray(coarse).resize((width, height)).save(path)
+    return path
+
+
+@pytest.fixture
+def pets(tmp_path):
+    """Two classes of four photos each."""
+    for number in range(8):
+        photo(tmp_path / "pets" / ("cat", "dog")[number % 2] / f"{number}.png", seed=number)
+    return tmp_path / "pets"
+
+
+SMALL = {"size": 32, "steps": 2, "first-steps": 2, "batch": 4, "epoch-share": 1, "threads": 1}
+SHORT = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
+QUICK = ["--recipe", "quick", *SHORT, "--out", "run"]
+
+
+# ---------------------------------------------------------------------------------------------- help
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--help"], ["train", "extract", "evaluate", "scenes", "demo", "study"]),
+        (["train", "--help"], ["--resume", "--classifier", "--out", "--backbone", "--thinning", "--area"]),
+    ],
+    ids=" ".join,
+)
+def test_help_comes_from_a_fresh_process(arguments, words, fresh):
+    done = fresh(*arguments)
+    assert done.code == 0
+    assert done.complained == ""
+    for word in words:
+        assert word in done.said
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("train", [f"--{name.replace('_', '-')}"[:20] for name in vars(Recipe())]),
+        ("extract", ["--mapping", "--everything", "--alpha", "--batch", "--device"]),
+        ("evaluate", ["--mapping", "--boxes", "--masks", "--area", "--json"]),
+        ("scenes", ["--options"]),
+        ("demo", ["--out", "--seed"]),
+        ("export", ["--out", "--to", "--measure"]),
+        ("study", ["evidence", "twins", "table1"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_help_of_a_command_names_all_its_options(casmap, command, words):
+    done = casmap(command, "--help")
+    assert done.code == 0
+    for word in words:
+        assert word in done.said, word
+
+
+def test_the_command_line_does_not_load_torch_before_it_must(fresh):
+    start = "import sys, casmap.cli.main; print(*sorted({'torch', 'timm', 'jinja2', 'tensorboard'} & set(sys.modules)))"
+    done = fresh(start=start)
+    assert done.code == 0
+    assert done.said.strip() == ""
+
+
+def test_the_library_does_not_load_torch_before_it_must(fresh):
+    assert fresh(start="import sys, casmap; print('torch' in sys.modules)").said.strip() == "False"
+
+
+def test_the_installed_script_and_the_module_are_the_same_command(environment):
+    script = Path(sys.executable).with_name("casmap")
+    for command in ([script], [sys.executable, "-m", "casmap"]):
+        done = subprocess.run([*command, "--version"], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0
+        assert done.stdout.strip() == f"casmap {__version__}"
+
+
+def test_no_command_is_help(fresh):
+    assert "extract" in fresh().said
+
+
+def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping, fresh, files):
+    start = f"import sys; sys.modules['torch'] = None; {START}"
+    done = fresh("extract", pets, "--mapping", mapping, start=start, cwd=pets)
+    assert "torch" in done.sentence()
+    assert "pip install 'casmap[train]'" in done.sentence()
+    assert "maps" not in files(pets)
+
+
+def test_a_stopped_command_says_so(tmp_path, environment):
+    start = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {START}"
+    arguments = ["scenes", str(tmp_path / "out"), "--options", "photos=1000000,size=32"]
+    with subprocess.Popen(
+        [sys.executable, "-c", start, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        while not (tmp_path / "out" / "photos").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, complained = process.communicate()
+    assert process.returncode == 130
+    assert not list(tmp_path.rglob(".*"))
+    assert b"Stopped" in complained
+
+
+# ---------------------------------------------------------------------------------------------- scenes
+
+
+def test_scenes_writes_what_it_says(tmp_path, fresh):
+    done = fresh("scenes", "out", "--options", "photos=6,classes=3,size=32,seed=4", cwd=tmp_path)
+    assert done.code == 0
+    assert "6 scenes" in done.said
+    scenes = Scenes(classes=3, photos=6, size=32, seed=4)
+    out = tmp_path / "out"
+    photos = PhotoFolder(out / "photos", out / "boxes.csv", out / "masks")
+    assert sorted(photos.names) == sorted(scenes.names)
+    np.testing.assert_array_equal(photos.image(0), scenes.image(scenes.names.index(photos.names[0])))
+
+
+@pytest.mark.parametrize("options", ["photos=many", "colour=red", "first_class=58,classes=40", "photos"])
+def test_scenes_refuses_bad_options(casmap, tmp_path, options, files):
+    casmap("scenes", "out", "--options", options).sentence()
+    assert files(tmp_path) == []
+
+
+def test_scenes_refuses_a_folder_that_holds_something(casmap, pets, files):
+    before = files(pets)
+    assert "not empty" in casmap("scenes", pets).sentence()
+    assert files(pets) == before
+
+
+def test_scenes_refuses_a_file(casmap, pets):
+    assert "0.png" in casmap("scenes", pets / "cat" / "0.png").sentence()
+
+
+# ---------------------------------------------------------------------------------------------- extract
+
+
+def lines(out):
+    return [json.loads(line) for line in (out / "boxes.jsonl").read_text().splitlines()]
+
+
+def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_path, files):
+    done = casmap("extract", "pets/cat", "pets/dog/1.png", "pets/dog/[37].png", "--mapping", mapping, "--out", "maps")
+    assert done.code == 0
+    assert done.complained == ""
+    assert "7 maps in maps" in done.said
+    found = lines(tmp_path / "maps")
+    assert [line["name"] for line in found] == ["0", "2", "4", "6", "1", "3", "7"]
+    assert len(files(tmp_path / "maps")) == 15
+    mapper = SaliencyMapper.load(mapping)
+    for line in found:
+        expected = mapper(tmp_path / line["photo"]).to_dict()
+        assert {**line, "area": None} == {"photo": line["photo"], **expected, "area": None}
+        assert line["area"] == pytest.approx(expected["area"], abs=1e-3)
+        for kind in ("mask.png", "overlay.jpg"):
+            with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-{kind}") as picture:
+                assert picture.size == (line["width"], line["height"]) == (48, 40)
+
+
+def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
+    arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "all", "--everything", "--alpha", "0"]
+    assert casmap(*arguments, "--batch", "1").code == 0
+    kinds = ("inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
+    assert files(tmp_path / "all") == [*(f"0-{kind}" for kind in kinds), "boxes.jsonl"]
+    assert lines(tmp_path / "all")[0]["box"] == [0, 0, 48, 40]
+
+
+def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):
+    photo(tmp_path / "rome" / "1.png", 20, 30)
+    photo(tmp_path / "oslo" / "1.png", 50, 40)
+    assert casmap("extract", "rome", "oslo", "--mapping", mapping).code == 0
+    sizes = {}
+    for line in lines(tmp_path / "maps"):
+        with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-mask.png") as mask:
+            sizes[line["photo"]] = mask.size
+    assert sizes == {str(tmp_path / "rome/1.png"): (30, 20), str(tmp_path / "oslo/1.png"): (40, 50)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "broken.jpg",
+        "cat [copy].jpg",
+        ":smile:.png",
+    ],
+)
+def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mapping, tmp_path, name, files):
+    (pets / "cat" / name).write_bytes(b"no picture")
+    done = casmap("extract", "pets/cat", "--mapping", mapping)
+    assert done.code == 1
+    assert done.complained.count("\n") == 1
+    assert f"pets/cat/{name}" in done.complained
+    assert "4 maps" in done.said
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "2", "4", "6"]
+    assert len(files(tmp_path / "maps")) == 9
+
+
+def test_extract_gives_up_where_no_photo_can_be_read(casmap, pets, mapping, tmp_path, files):
+    for path in (pets / "cat").iterdir():
+        path.write_bytes(b"no picture")
+    assert "pets/cat/0.png" in casmap("extract", "pets/cat", "--mapping", mapping).sentence()
+    assert not (tmp_path / "maps").exists() or files(tmp_path / "maps") == []
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
+def test_extract_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong):
+    (tmp_path / "letter.txt").write_text("Dear Kevin")
+    assert wrong in casmap("extract", "pets", "--mapping", wrong).sentence()
+    assert not (tmp_path / "maps").exists()
+
+
+def test_extract_refuses_a_classifier_as_a_mapping(casmap, pets, classifier, tmp_path):
+    assert "not a casmap mapping" in casmap("extract", "pets", "--mapping", classifier).sentence()
+    assert not (tmp_path / "maps").exists()
+
+
+@pytest.mark.parametrize("photos", ["empty", "nowhere.jpg", "*.jpg", "no [/where].jpg"])
+def test_extract_refuses_photos_that_are_not_there(casmap, mapping, tmp_path, photos, files):
+    (tmp_path / "empty").mkdir()
+    assert photos in casmap("extract", photos, "--mapping", mapping).sentence()
+    assert files(tmp_path) == ["empty"]
+
+
+@pytest.mark.parametrize("out", ["pets/cat/0.png", "pets/cat/0.png/maps"])
+def test_extract_refuses_a_folder_it_cannot_write(casmap, pets, mapping, out, files):
+    before = files(pets)
+    assert "pets/cat/0.png" in casmap("extract", "pets", "--mapping", mapping, "--out", out).sentence()
+    assert files(pets) == before
+
+
+def test_extract_refuses_a_device_that_is_not_there(casmap, pets, mapping):
+    assert "banana" in casmap("extract", "pets", "--mapping", mapping, "--device", "banana").sentence()
+
+
+# ---------------------------------------------------------------------------------------------- evaluate
+
+
+def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
+    spec = "scenes:photos=8,classes=4,size=32,seed=2"
+    done = casmap("evaluate", spec, "--mapping", mapping, "--area", "0.5", "--json", "numbers/all.json")
+    assert done.code == 0
+    assert done.complained == ""
+    for word in ("8 photos", mapping.parent.name, "centre box", "whole picture", "LE", "F1", "PxAP", "evidence"):
+        assert word in done.said
+    numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
+    assert list(numbers) == [mapping.parent.name, "centre box", "whole picture"]
+    assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name])
+    assert "OM" not in numbers["whole picture"]
+    for row in numbers.values():
+        for number in row.values():
+            assert number.get("low", number["value"]) <= number["value"] <= number.get("high", number["value"])
+
+
+def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, mapping, tmp_path):
+    """The files of `casmap scenes` with boxes, with masks, and the same pictures as the library draws them."""
+    from casmap.evaluation.table import compare
+
+    options = "photos=8,classes=4,size=32,seed=2"
+    assert casmap("scenes", "files", "--options", options).code == 0
+    drawn = compare(Scenes(classes=4, photos=8, size=32, seed=2), {mapping.parent.name: SaliencyMapper.load(mapping)})
+    for kind, path in (("--boxes", "files/boxes.csv"), ("--masks", "files/masks")):
+        assert casmap("evaluate", "files/photos", kind, path, "--mapping", mapping, "--json", "all.json").code == 0
+        numbers = json.loads((tmp_path / "all.json").read_text())
+        for row in drawn.rows:
+            assert numbers[row.name]["LE"]["value"] == row.numbers["LE"].value
+            assert numbers[row.name]["LE squashed"]["value"] == drawn.squashed[row.name]
+            assert numbers[row.name]["F1"]["value"] == pytest.approx(row.numbers["F1"].value, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["pets", "--unseen"], "nothing to evaluate"),
+        (["nowhere"], "nowhere"),
+        (["scenes:colour=red"], "colour=red"),
+        (["pets", "--boxes", "nowhere.csv"], "nowhere.csv"),
+        (["pets", "--boxes", "pets/cat/0.png"], "0.png"),
+        (["pets", "--masks", "nowhere"], "nowhere"),
+    ],
+    ids=" ".join,
+)
+def test_evaluate_refuses_what_it_cannot_measure(casmap, pets, mapping, arguments, word, files):
+    before = files(pets.parent)
+    assert word in casmap("evaluate", *arguments, "--mapping", mapping, "--json", "all.json").sentence()
+    assert files(pets.parent) == before
+
+
+def test_evaluate_refuses_a_missing_mapping(casmap):
+    assert "nowhere" in casmap("evaluate", "scenes:photos=2,size=32", "--mapping", "nowhere").sentence()
+
+
+def test_evaluate_refuses_a_json_file_it_cannot_write(casmap, pets, mapping):
+    where = pets / "cat" / "0.png" / "all.json"
+    done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", mapping, "--json", where)
+    assert "0.png" in done.sentence()
+
+
+# ---------------------------------------------------------------------------------------------- train
+
+
+def test_train_then_extract_and_never_overwrite_a_run(casmap, pets, tmp_path):
+    done = casmap("train", "pets", *QUICK)
+    assert done.code == 0
+    assert done.complained == ""
+    assert "Next: casmap extract PHOTOS --mapping run/mapping.safetensors" in done.said
+    assert casmap("extract", "pets/cat", "--mapping", "run/mapping.safetensors").code == 0
+    assert len(lines(tmp_path / "maps")) == 4
+    before = {path: (tmp_path / "run" / path).read_bytes() for path in ("mapping.safetensors", "recipe.json")}
+    assert "--resume" in casmap("train", "pets", *QUICK).sentence()
+    assert "seed" in casmap("train", "pets", *QUICK, "--seed", "5", "--resume").sentence()
+    assert before == {path: (tmp_path / "run" / path).read_bytes() for path in before}
+
+
+@pytest.mark.parametrize("data", ["nowhere", "no [photos] here", "no[/where]"])
+def test_train_refuses_a_folder_that_is_not_there(casmap, tmp_path, data, files):
+    assert data in casmap("train", data, *QUICK).sentence()
+    assert files(tmp_path) == []
+
+
+def test_train_refuses_a_folder_without_photos_in_a_fresh_process_too(tmp_path, fresh, files):
+    (tmp_path / "pets" / "cat").mkdir(parents=True)
+    assert "no photos" in fresh("train", "pets", *QUICK, cwd=tmp_path).sentence()
+    assert files(tmp_path) == ["pets", "pets/cat"]
+
+
+def test_train_refuses_one_class(casmap, tmp_path):
+    photo(tmp_path / "pets" / "cat" / "a.png")
+    (tmp_path / "pets" / "dog").mkdir()
+    assert "one class" in casmap("train", "pets", *QUICK).sentence()
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_names_an_unreadable_photo(casmap, pets, tmp_path):
+    (pets / "dog" / "3.png").write_bytes(b"no picture")
+    assert "pets/dog/3.png" in casmap("train", "pets", *QUICK).sentence()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--backbone", "resnet5000"], "resnet5000"),
+        (["--thinning", "Q"], "'Q'"),
+        (["--thinning", "L0"], "'L0'"),
+        (["--area", "0"], "area"),
+        (["--area", "0.3", "--lambda-r", "2"], "both"),
+        (["--size", "8"], "size"),
+        (["--steps", "0"], "steps"),
+        (["--device", "banana"], "banana"),
+        (["--recipe", "nowhere"], "nowhere"),
+        (["--recipe", "bad.toml"], "bad.toml"),
+        (["--recipe", "bad.yaml"], "bad.yaml"),
+        (["--recipe", "unknown.toml"], "colour"),
+        (["--recipe", "typed.yaml"], "steps"),
+        (["--classifier", "nowhere"], "nowhere"),
+        (["--classifier", "bad.toml"], "bad.toml"),
+        (["--weights", "nowhere"], "nowhere"),
+        (["--weights", "bad.toml"], "bad.toml"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_train_refuses_bad_options(casmap, pets, options, word, files):
+    folder = pets.parent
+    (folder / "bad.toml").write_text("steps = [\n")
+    (folder / "bad.yaml").write_text("steps: [1\nsize: }")
+    (folder / "unknown.toml").write_text("colour = 'red'\n")
+    (folder / "typed.yaml").write_text("steps: ten\n")
+    before = files(folder)
+    assert word in casmap("train", "pets", *QUICK, *options).sentence()
+    assert files(folder) == before
+
+
+@pytest.mark.parametrize("option", ["classifier-lr", "mapping-lr", "momentum", "first-lr", "first-decay"])
+def test_train_refuses_numbers_below_zero(casmap, pets, option, files):
+    before = files(pets.parent)
+    assert option.replace("-", "_") in casmap("train", "pets", *QUICK, f"--{option}", "-1").sentence()
+    assert files(pets.parent) == before
+
+
+def test_train_refuses_a_classifier_of_other_classes(casmap, pets, classifier, tmp_path):
+    sentence = casmap("train", "pets", *QUICK, "--classifier", classifier).sentence()
+    assert str(classifier) in sentence
+    assert re.search(r"\b3 classes\b", sentence)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("spec", ["scenes:photos=many", "scenes:colour=red", "scenes:variant=triplets"])
+def test_train_refuses_bad_scenes(casmap, tmp_path, spec, files):
+    assert spec.partition(":")[2] in casmap("train", spec, *QUICK).sentence()
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("out", ["pets/cat/0.png", "pets/cat/0.png/run"])
+def test_train_refuses_a_folder_it_cannot_write(casmap, pets, out, files):
+    before = files(pets.parent)
+    assert "pets/cat/0.png" in casmap("train", "pets", *QUICK[:-1], out).sentence()
+    assert files(pets.parent) == before
+
+
+# ---------------------------------------------------------------------------------------------- odd names
+
+
+@pytest.mark.parametrize("name", ["maps [new]", "maps[/b]"])
+def test_names_are_said_as_they_are(casmap, tmp_path, name):
+    done = casmap("scenes", name, "--options", "photos=2,classes=2,size=32")
+    assert done.complained == ""
+    assert done.code == 0
+    assert f"{name}/photos" in done.said
+    assert (tmp_path / name / "boxes.csv").exists()
+
+
+def test_extract_says_its_folder_as_it_is(casmap, pets, mapping):
+    done = casmap("extract", "pets/cat", "--mapping", mapping, "--out", "maps [new]")
+    assert done.code == 0
+    assert "4 maps in maps [new]" in done.said
+
+
+def test_evaluate_says_the_mapping_as_it_is(casmap, mapping, tmp_path):
+    (tmp_path / "run [best]").mkdir()
+    (tmp_path / "run [best]" / "mapping.safetensors").write_bytes(mapping.read_bytes())
+    done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", "run [best]/mapping.safetensors")
+    assert done.code == 0
+    assert done.said.count("run [best]") == 1
+
+
+def test_train_says_its_choices_as_they_are(casmap):
+    done = casmap("train", "scenes:classes=2,photos=8,size=32", *SHORT, "--out", "run [new]")
+    assert done.code == 0
+    assert done.said.count("run [new]") == 3  # how to change it, where the mapping is, what to do next
+
+
+def test_an_endless_name_is_one_sentence(casmap):
+    assert "File name too long" in casmap("train", "x" * 300).sentence()
+
+
+def test_resuming_where_there_is_no_run_is_refused(casmap, pets):
+    assert "no run" in casmap("train", "pets", "--resume", "--out", "nowhere").sentence()
+
+
+def test_a_run_whose_recipe_is_damaged_is_not_resumed(casmap, pets, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "recipe.json").write_text("{")
+    assert "recipe.json" in casmap("train", "pets", "--resume", "--out", "run").sentence()
+
+
+def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping, fresh):
+    arguments = ("evaluate", "scenes:photos=4,classes=4,first_class=20,size=32", "--mapping", mapping)
+    assert "--unseen" in casmap(*arguments).sentence()
+    done = casmap(*arguments, "--unseen")
+    assert done.code == 0
+    assert "OM" not in done.said
+
+
+# ---------------------------------------------------------------------------------------------- export
+
+
+@pytest.fixture(scope="module")
+def exported(mapping, tmp_path_factory, fresh):
+    """A copy of the mapping in a folder of its own, and how its export ended."""
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / "mapping.safetensors").write_bytes(mapping.read_bytes())
+    return folder, fresh("export", "mapping.safetensors", cwd=folder)
+
+
+def test_export_writes_the_same_mapping_beside_it(exported, mapping, files):
+    folder, done = exported
+    assert done.complained == ""
+    assert done.code == 0
+    assert files(folder) == ["mapping.onnx", "mapping.safetensors"]
+    assert (folder / "mapping.safetensors").read_bytes() == mapping.read_bytes()
+    megabytes = (folder / "mapping.onnx").stat().st_size / 1e6
+    assert done.said == f"mapping.onnx: {megabytes:.1f} MB\n"
+    ours, theirs = SaliencyMapper.load(folder / "mapping.onnx"), SaliencyMapper.load(mapping)
+    assert (ours.size, ours.classes) == (theirs.size, theirs.classes) == (64, [f"class-{n:02d}" for n in range(4)])
+    picture = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
+    np.testing.assert_allclose(ours(picture).mask, theirs(picture).mask, atol=1e-4)
+    assert np.ptp(theirs(picture).mask) > 0.01  # or any flat mask would do
+
+
+def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping, pets, tmp_path):
+    onnx = exported[0] / "mapping.onnx"
+    for name, path in (("onnx", onnx), ("torch", mapping)):
+        assert casmap("extract", "pets", "--mapping", path, "--out", name).code == 0
+    for one, other in zip(lines(tmp_path / "onnx"), lines(tmp_path / "torch"), strict=True):
+        assert one["photo"] == other["photo"]
+        assert one["area"] == pytest.approx(other["area"], abs=1e-3)
+    spec = "scenes:photos=4,classes=4,size=32"
+    done = casmap("evaluate", spec, "--mapping", onnx, "--mapping", mapping, "--json", "all.json")
+    assert done.code == 0
+    numbers = json.loads((tmp_path / "all.json").read_text())
+    one, other, *_ = numbers.values()
+    assert one["F1"]["value"] == pytest.approx(other["F1"]["value"], abs=1e-3)
+
+
+def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported, pets, tmp_path, fresh):
+    """Here another one is put in its place; nothing of torch is needed."""
+    shipped = str(exported[0] / "mapping.onnx")
+    replaced = f"import casmap.inference.mapper as mapper; mapper.SHIPPED = {shipped!r}"
+    start = f"import sys; sys.modules['torch'] = None; {replaced}; {START}"
+    done = fresh("extract", "pets/cat", "--out", "maps", start=start, cwd=tmp_path)
+    assert done.complained == ""
+    assert done.code == 0
+    mapper = SaliencyMapper.load(shipped)
+    found = lines(tmp_path / "maps")
+    assert [line["name"] for line in found] == ["0", "2", "4", "6"]
+    for line in found:
+        assert line["area"] == pytest.approx(mapper(tmp_path / line["photo"]).to_dict()["area"], abs=1e-3)
+
+
+def test_export_takes_another_name_and_halves(exported, casmap, mapping, tmp_path, files):
+    before = mapping.read_bytes()
+    done = casmap("export", mapping, "--out", "small/half.onnx", "--to", "onnx-half")
+    assert done.code == 0
+    assert "small/half.onnx" in done.said
+    assert files(tmp_path) == ["small", "small/half.onnx"]
+    assert mapping.read_bytes() == before
+    whole = (exported[0] / "mapping.onnx").stat().st_size
+    assert (tmp_path / "small" / "half.onnx").stat().st_size < 0.65 * whole
+    assert SaliencyMapper.load(tmp_path / "small" / "half.onnx").size == 64
+
+
+def test_export_measures_what_a_file_loses(casmap, mapping, tmp_path):
+    data = "scenes:photos=12,classes=2,size=64"
+    done = casmap("export", mapping, "--to", "onnx-half", "--out", "half.onnx", "--measure", data)
+    assert done.code == 0
+    told = re.search(
+        r"LE on 12 photos: ([\d.]+) \[.*\] before, ([\d.]+) \[.*after.*moved by more than ([\d.]+e-\d+)", done.said
+    )
+    assert told
+    photos = open_photos(data, held_out=True)
+    files = (SaliencyMapper.load(path) for path in (mapping, tmp_path / "half.onnx"))
+    before, after = (map_photos(system_of(mapper, photos), photos, 64, "crop") for mapper in files)
+    errors = [f"{100 * localization_errors(mapped).mean():.1f}" for mapped in (before, after)]
+    assert [told[1], told[2]] == errors
+    assert 0 < float(told[3]) < 5e-3
+    assert float(told[3]) == pytest.approx(abs(before.masks - after.masks).max(), rel=0.1)
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
+def test_export_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong, files):
+    (tmp_path / "letter.txt").write_text("Dear Kevin")
+    before = files(tmp_path)
+    assert wrong in casmap("export", wrong).sentence()
+    assert files(tmp_path) == before
+
+
+def test_export_refuses_a_classifier_and_a_mapping_that_is_exported_already(
+    exported, casmap, classifier, tmp_path, files
+):
+    assert "not a casmap mapping" in casmap("export", classifier, "--out", "x.onnx").sentence()
+    assert "mapping.onnx" in casmap("export", exported[0] / "mapping.onnx", "--out", "x.onnx").sentence()
+    assert files(tmp_path) == []

@@ -1,0 +1,275 @@
+"""The table of an evaluation, and the same numbers as JSON."""
+
+import io
+import json
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from rich.console import Console
+
+from casmap.data.folders import PhotoFolder
+from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
+from casmap.data.write import write_photos
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import Number, center_system, evaluate, localization_errors, map_photos, whole_system
+from casmap.evaluation.table import (
+    COLUMNS,
+    compare,
+    evaluate_mappings,
+    names_of,
+    print_rows,
+    system_of,
+    text_of,
+    to_json,
+)
+from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import save_mapping
+from casmap.models.network import SaliencyNetwork
+
+SIZE = 48
+CLASSES = ["class-00", "class-01", "class-02", "class-03"]
+
+
+def mapper_of(classes, predicts=True, seed=0):
+    """A mapper with random weights."""
+    torch.manual_seed(seed)
+    encoder = Classifier("test_resnet", len(classes))
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), list(classes), predicts)
+    torch.nn.init.normal_(network.decoder.mask.weight)
+    return SaliencyMapper(network, SIZE)
+
+
+@pytest.fixture(scope="module")
+def mapper():
+    return mapper_of(CLASSES)
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """Some that choose thresholds and some that are scored, which their names decide."""
+    sets = (Scenes(classes=4, photos=12, size=SIZE, seed=seed) for seed in range(100))
+    return next(found for found in sets if 0 < sum(map(is_tuning, found.names)) < 12)
+
+
+@pytest.fixture(scope="module")
+def results(mapper, scenes):
+    return compare(scenes, {"mine": mapper}, area=0.2)
+
+
+@pytest.fixture
+def mapping(mapper, tmp_path):
+    path = tmp_path / "casm" / "mapping.safetensors"
+    save_mapping(path, mapper.network, {"size": SIZE})
+    return path
+
+
+def printed(results, width=160):
+    said = io.StringIO()
+    print_rows(results, Console(file=said, width=width))
+    return said.getvalue()
+
+
+# ---------------------------------------------------------------------------------------------- rows
+
+
+def test_mappings_stand_beside_the_centre_box_and_the_whole_picture(results):
+    assert [row.name for row in results.rows] == ["mine", "centre box", "whole picture"]
+    assert list(results.squashed) == ["mine", "centre box", "whole picture"]
+
+
+def test_rows_are_those_of_each_system_alone_under_both_policies(results, mapper, scenes):
+    systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole picture": whole_system}
+    for row in results.rows:
+        cropped, squashed = (map_photos(systems[row.name], scenes, SIZE, policy) for policy in ("crop", "squash"))
+        assert row.numbers == evaluate(row.name, cropped, area=0.2).numbers
+        assert results.squashed[row.name] == localization_errors(squashed).mean()
+
+
+def test_every_number_has_a_line_in_the_table(results):
+    for row in results.rows:
+        assert set(row.numbers) <= set(COLUMNS)
+
+
+def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
+    system = system_of(mapper, scenes)
+    for size, options in ((SIZE, {}), (32, {"size": 32})):
+        expected = evaluate("mine", map_photos(system, scenes, size, "crop"))
+        assert compare(scenes, {"mine": mapper}, **options).rows[0].numbers == expected.numbers
+
+
+def test_scenes_are_square_so_both_policies_agree(results):
+    assert [row.numbers["LE"].value for row in results.rows] == list(results.squashed.values())
+
+
+def test_a_wide_photo_is_measured_cropped_and_squashed(mapper, tmp_path):
+    """The object is the central square: all of the cropped photo; half of the squashed one, which is not enough."""
+    for name in ("photos/a/1.png", "photos/b/2.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        PIL.Image.new("RGB", (64, 32)).save(tmp_path / name)
+    rows = [f"photos/{name},16,0,48,32" for name in ("a/1.png", "b/2.png")]
+    (tmp_path / "boxes.csv").write_text("\n".join(["file,xmin,ymin,xmax,ymax", *rows]))
+    found = compare(PhotoFolder(tmp_path / "photos", tmp_path / "boxes.csv"), {"mine": mapper})
+    assert found.rows[2].numbers["LE"].value == 0
+    assert found.squashed["whole picture"] == 1
+    assert "whole picture: LE 0.0 with the central crop, 100.0 squashed: +100.0" in printed(found)
+
+
+# ---------------------------------------------------------------------------------------------- classes
+
+
+def test_a_mapping_of_the_same_classes_tells_them(mapper, scenes):
+    pictures = np.stack([scenes.image(i) for i in range(5)])
+    masks, classes = system_of(mapper, scenes)(pictures)
+    expected_masks, logits = mapper.masks(pictures)
+    np.testing.assert_array_equal(masks, expected_masks)
+    np.testing.assert_array_equal(classes, logits.argmax(axis=1))
+
+
+def test_classes_are_matched_by_name_where_the_photos_show_some_of_them():
+    mapper = mapper_of(["class-02", "bird", "class-01", "class-00", "fish"], seed=3)
+    photos = Scenes(classes=3, photos=12, size=SIZE)
+    pictures = np.stack([photos.image(i) for i in range(12)])
+    _, classes = system_of(mapper, photos)(pictures)
+    _, logits = mapper.masks(pictures)
+    for told, best in zip(classes, logits.argmax(axis=1), strict=True):
+        name = mapper.classes[best]
+        assert told == (photos.classes.index(name) if name in photos.classes else -1)
+
+
+@pytest.mark.parametrize("classes", [["bird", "fish"], ["bird", "fish", "ant", "bee", "cat"]])
+def test_a_mapping_of_other_classes_tells_none(classes, scenes):
+    _, told = system_of(mapper_of(classes), scenes)(np.zeros((2, SIZE, SIZE, 3), np.uint8))
+    assert told is None
+
+
+def test_a_mapping_of_as_many_other_classes_tells_none(scenes):
+    _, told = system_of(mapper_of(["bird", "fish", "ant", "bee"]), scenes)(np.zeros((2, SIZE, SIZE, 3), np.uint8))
+    assert told is None
+
+
+def test_classes_are_matched_by_name_where_their_order_differs(scenes):
+    mapper = mapper_of(CLASSES[::-1])
+    pictures = np.stack([scenes.image(i) for i in range(12)])
+    _, told = system_of(mapper, scenes)(pictures)
+    best = mapper.masks(pictures)[1].argmax(axis=1)
+    assert [scenes.classes[i] for i in told] == [mapper.classes[i] for i in best]
+
+
+def test_a_separate_encoder_tells_no_class(scenes):
+    mute = mapper_of(CLASSES, predicts=False)
+    _, told = system_of(mute, scenes)(np.zeros((2, SIZE, SIZE, 3), np.uint8))
+    assert told is None
+    assert "OM" not in compare(scenes, {"mute": mute}).rows[0].numbers
+
+
+# ---------------------------------------------------------------------------------------------- printing
+
+
+def cells(text, title):
+    """The numbers of one line of the table, and the intervals below them."""
+    lines = text.splitlines()
+    at = next(i for i, line in enumerate(lines) if title in line)
+    return [[cell.strip() for cell in line.split("│")[2:-1]] for line in lines[at : at + 2]]
+
+
+@pytest.mark.parametrize("key", COLUMNS)
+def test_the_table_says_every_number_and_below_it_its_interval(results, key):
+    title, scale = COLUMNS[key]
+    values, intervals = cells(printed(results), f"│ {title}")
+    for row, value, interval in zip(results.rows, values, intervals, strict=True):
+        assert f"{value}\n{interval}".strip() == text_of(row.numbers.get(key), scale)
+
+
+def test_the_table_says_how_many_photos_and_which_systems(results):
+    head = printed(results).splitlines()[:3]
+    assert "12 photos" in head[0]
+    assert [cell.strip() for cell in head[2].split("┃")[2:-1]] == ["mine", "centre box", "whole picture"]
+
+
+def test_om_is_a_dash_where_no_class_is_told(results):
+    assert cells(printed(results), "OM ↓")[0][1:] == ["-", "-"]
+
+
+def test_measures_that_nobody_has_take_no_line(mapper, scenes):
+    assert "equal area" not in printed(compare(scenes, {"mine": mapper}))
+
+
+def test_of_square_photos_squashing_is_not_talked_about(results):
+    assert "squashed" not in printed(results)
+
+
+def test_the_table_fits_a_terminal_of_80_columns(results):
+    text = printed(results, width=80)
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+
+
+def test_a_number_is_written_as_a_reader_expects_it():
+    assert text_of(None, 100) == "-"
+    assert text_of(Number(0.3614, 0.3, 0.4256), 100) == "36.1\n30.0 – 42.6"
+    assert text_of(Number(0.25, 0.2, 0.3), 1) == "0.250\n0.200 – 0.300"
+    assert text_of(Number(181.02, 180.0, 182.0), 1) == "181.0\n180.0 – 182.0"
+
+
+def test_json_holds_all_numbers(results):
+    content = json.loads(to_json(results))
+    assert list(content) == [row.name for row in results.rows]
+    for row in results.rows:
+        assert content[row.name].pop("LE squashed") == {"value": results.squashed[row.name]}
+        assert content[row.name] == {key: vars(number) for key, number in row.numbers.items()}
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+def test_a_mapping_is_called_by_its_folder(tmp_path):
+    paths = [tmp_path / "casm" / "mapping.safetensors", tmp_path / "baseline" / "mapping.safetensors"]
+    paths.append(tmp_path / "best.safetensors")
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert names_of(paths) == ["casm", "baseline", "best"]
+
+
+def test_equal_names_become_paths(tmp_path):
+    paths = [tmp_path / place / "casm" / "mapping.safetensors" for place in ("here", "there")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert names_of(paths) == [str(path) for path in paths]
+
+
+def test_a_missing_mapping_is_refused(tmp_path):
+    with pytest.raises(UserError, match="nowhere"):
+        names_of([tmp_path / "nowhere"])
+
+
+def test_generated_scenes_and_written_ones_give_the_same_numbers(mapping, tmp_path):
+    spec = f"scenes:classes=4,photos=12,size={SIZE},seed=2"
+    out = tmp_path / "scenes"
+    write_photos(open_photos(spec, held_out=True), out)
+    generated = evaluate_mappings(spec, [mapping])
+    files = evaluate_mappings(str(out / "photos"), [mapping], boxes=out / "boxes.csv", masks=out / "masks")
+    assert files.squashed == generated.squashed
+    for one, other in zip(generated.rows, files.rows, strict=True):
+        assert one.name == other.name
+        assert set(one.numbers) - set(other.numbers) == {"evidence recall", "evidence precision", "binary area"}
+        for key, number in other.numbers.items():
+            assert number.value == pytest.approx(one.numbers[key].value, abs=1e-6), key
+
+
+def test_masks_alone_give_the_boxes_too(mapping, tmp_path):
+    write_photos(Scenes(classes=4, photos=6, size=SIZE), tmp_path / "scenes")
+    photos, boxes, masks = (tmp_path / "scenes" / name for name in ("photos", "boxes.csv", "masks"))
+    with_boxes = evaluate_mappings(str(photos), [mapping], boxes=boxes)
+    with_masks = evaluate_mappings(str(photos), [mapping], masks=masks)
+    for one, other in zip(with_boxes.rows, with_masks.rows, strict=True):
+        assert one.numbers["LE"] == other.numbers["LE"]
+        assert "PxAP" not in one.numbers
+        assert "PxAP" in other.numbers

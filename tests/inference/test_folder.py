@@ -1,0 +1,371 @@
+"""Extract: a folder of photos in, a folder of maps out."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import PIL.ExifTags
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from casmap.errors import UserError
+from casmap.inference.folder import extract_photos
+from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.saliency_map import VIEWS
+from casmap.io.images import open_smaller
+from casmap.io.names import unique_names
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import save_mapping
+from casmap.models.network import SaliencyNetwork
+
+TWO = ("mask.png", "overlay.jpg")
+ALL = (*TWO, "masked-in.png", "masked-out.png", "inpainted.png")
+
+
+@pytest.fixture(scope="module")
+def mapping(tmp_path_factory):
+    """A mapping file with random weights."""
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", 4)
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), list("abcd"), predicts=True)
+    torch.nn.init.normal_(network.decoder.mask.weight)
+    path = tmp_path_factory.mktemp("run") / "mapping.safetensors"
+    save_mapping(path, network, {"size": 64})
+    return path
+
+
+def photo(path, height=30, width=40, seed=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (5, 6, 3), dtype=np.uint8)
+    PIL.Image.fromarray(coarse).resize((width, height)).save(path)
+    return path
+
+
+@pytest.fixture
+def trip(tmp_path):
+    """A folder with three photos of different shapes."""
+    folder = tmp_path / "trip"
+    for number, (height, width) in enumerate([(30, 40), (50, 20), (64, 64)]):
+        photo(folder / f"{number}.png", height, width, number)
+    return folder
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*")) if folder.exists() else []
+
+
+def lines(out):
+    return [json.loads(line) for line in (out / "boxes.jsonl").read_text().splitlines()]
+
+
+# ---------------------------------------------------------------------------------------------- what is written
+
+
+def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    assert extract_photos([str(trip)], mapping, out) == ([], 3, 0)
+    assert names(out) == sorted([f"{n}-{kind}" for n in range(3) for kind in TWO] + ["boxes.jsonl"])
+    mapper = SaliencyMapper.load(mapping)
+    for line, path in zip(lines(out), sorted(trip.iterdir()), strict=True):
+        found = mapper(path)
+        assert line == {"photo": str(path), **found.to_dict()}
+        height, width = found.mask.shape
+        assert (line["width"], line["height"]) == (width, height)
+        with PIL.Image.open(out / f"{line['name']}-mask.png") as mask:
+            assert mask.mode == "L"
+            assert abs(np.asarray(mask) / 255 - found.mask).max() <= 0.5 / 255 + 1e-5
+        with PIL.Image.open(out / f"{line['name']}-overlay.jpg") as overlay:
+            assert overlay.size == (width, height)
+            assert abs(np.asarray(overlay, float) - found.overlay()).mean() < 12  # a tiny JPEG of noise
+
+
+@pytest.mark.parametrize("batch", [1, 2, 16])
+def test_the_size_of_the_batch_changes_nothing(trip, mapping, tmp_path, batch):
+    extract_photos([str(trip)], mapping, tmp_path / "one")
+    extract_photos([str(trip)], mapping, tmp_path / "other", batch=batch)
+    for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "other"), strict=True):
+        assert line["photo"] == other["photo"]
+        assert line["area"] == pytest.approx(other["area"], abs=2e-4)
+
+
+def test_everything_is_five_pictures_a_photo(trip, mapping, tmp_path):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps", kinds=VIEWS)
+    assert names(tmp_path / "maps") == [*(f"0-{kind}" for kind in sorted(ALL)), "boxes.jsonl"]
+
+
+def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "low", alpha=0.0)
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "high", alpha=100.0)
+    assert lines(tmp_path / "low")[0]["box"] == [0, 0, 40, 30]
+    assert lines(tmp_path / "high")[0]["box"] is None
+
+
+def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
+    photo(tmp_path / "more" / "deep" / "x.jpg")
+    sources = [str(trip / "1.png"), str(tmp_path / "more"), str(trip / "[02].png"), str(trip / "1.png")]
+    assert extract_photos(sources, mapping, tmp_path / "maps") == ([], 4, 0)
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "x", "0", "2"]
+
+
+def test_maps_of_other_photos_stay_and_those_of_the_same_are_replaced(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    extract_photos([str(trip / "0.png"), str(trip / "1.png")], mapping, out, kinds=VIEWS)
+    first = {line["name"]: line for line in lines(out)}
+    other = photo(tmp_path / "oslo" / "0.png", 12, 18)
+    assert extract_photos([str(trip / "1.png"), str(other)], mapping, out, alpha=100.0) == ([], 2, 0)
+    found = {line["name"]: line for line in lines(out)}
+    assert set(found) == {"0", "1", "oslo-0"}
+    assert found["0"] == first["0"]
+    assert found["1"]["box"] is None is not first["1"]["box"]
+    assert found["oslo-0"]["photo"] == str(other)
+    with PIL.Image.open(out / "oslo-0-mask.png") as mask:
+        assert mask.size == (18, 12)
+    kinds = {"0": ALL, "1": TWO, "oslo-0": TWO}  # no view of another mask is left
+    assert names(out) == sorted(["boxes.jsonl", *(f"{name}-{kind}" for name in kinds for kind in kinds[name])])
+
+
+def test_a_relative_name_is_the_same_photo(trip, mapping, tmp_path, monkeypatch):
+    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps")
+    monkeypatch.chdir(trip)
+    extract_photos(["0.png"], mapping, tmp_path / "maps")
+    assert [line["photo"] for line in lines(tmp_path / "maps")] == [str(trip / "0.png")]
+
+
+def test_photos_of_one_name_in_two_working_folders_are_two(mapping, tmp_path, monkeypatch):
+    for place in "rome", "oslo":
+        photo(tmp_path / place / "1.png")
+        monkeypatch.chdir(tmp_path / place)
+        extract_photos(["1.png"], mapping, tmp_path / "maps")
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "oslo-1"]
+    assert lines(tmp_path / "maps")[0]["photo"] == str(tmp_path / "rome" / "1.png")
+
+
+def test_a_file_that_casmap_did_not_write_is_never_removed(trip, mapping):
+    mine = photo(trip / "0-inpainted.png")
+    before = mine.read_bytes()
+    for _ in range(2):
+        extract_photos([str(trip / "0.png"), str(mine)], mapping, trip / "maps")
+        extract_photos([str(trip / "1.png")], mapping, trip)
+    assert mine.read_bytes() == before
+
+
+def test_what_was_done_before_a_stop_is_told(trip, mapping, tmp_path, monkeypatch):
+    out = tmp_path / "maps"
+    extract_photos([str(trip)], mapping, out)
+    photo(trip / "0.png", 30, 80)
+    photo(trip / "1.png", 30, 80)
+
+    def stopping(path, least, window):
+        if path.name == "1.png":
+            raise KeyboardInterrupt
+        return open_smaller(path, least, window)
+
+    monkeypatch.setattr("casmap.inference.pipeline.open_smaller", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        extract_photos([str(trip)], mapping, out, batch=1)
+    found = {line["name"]: (line["width"], line["height"]) for line in lines(out)}
+    assert sorted(found) == ["0", "1", "2"]
+    for name, size in found.items():
+        with PIL.Image.open(out / f"{name}-mask.png") as mask:
+            assert mask.size == size
+    assert found["0"] == (80, 30) != found["1"]
+
+
+def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
+    for number in range(400):
+        photo(tmp_path / "in" / f"{number}.png", 300, 400, number % 7)
+    out = tmp_path / "maps"
+    command = [sys.executable, "-m", "casmap", "extract", "in", "--mapping", str(mapping), "--out", "maps"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while process.poll() is None and len(names(out)) < 20:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    told = {line["name"] for line in lines(out)}
+    assert 5 < len(told) < 400
+    assert {path.name.removesuffix("-mask.png") for path in out.glob("*-mask.png")} == told
+    assert not list(out.glob(".*"))
+
+
+def test_a_large_jpeg_is_opened_at_a_part_of_its_size_and_its_mask_has_all_of_it(tmp_path, mapping):
+    smooth = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (5, 6, 3), dtype=np.uint8))
+    exif = PIL.Image.Exif()
+    exif[PIL.ExifTags.Base.Orientation] = 6  # lies on its side
+    smooth.resize((2600, 2100), PIL.Image.Resampling.BICUBIC).save(tmp_path / "camera.jpg", exif=exif)
+    assert extract_photos([str(tmp_path / "camera.jpg")], mapping, tmp_path / "maps") == ([], 1, 0)
+    (line,) = lines(tmp_path / "maps")
+    found = SaliencyMapper.load(mapping)(tmp_path / "camera.jpg")  # decoded whole
+    assert (line["width"], line["height"]) == (2100, 2600) == found.mask.shape[::-1]
+    assert np.abs(np.subtract(line["box"], found.box())).max() <= 40
+    with PIL.Image.open(tmp_path / "maps" / "camera-mask.png") as mask:
+        assert mask.size == (2100, 2600)
+        assert abs(np.asarray(mask) / 255 - found.mask).mean() < 0.01
+    with PIL.Image.open(tmp_path / "maps" / "camera-overlay.jpg") as overlay:
+        assert overlay.size == (525, 650)
+
+
+def test_a_photo_that_cannot_be_read_any_more_keeps_its_line(trip, mapping, tmp_path):
+    extract_photos([str(trip)], mapping, tmp_path / "maps")
+    (trip / "1.png").write_bytes(b"no picture")
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert (len(skipped), written) == (1, 2)
+    assert sorted(line["name"] for line in lines(tmp_path / "maps")) == ["0", "1", "2"]
+
+
+def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
+    monkeypatch.chdir(trip)
+    photo(trip / "deep" / "0.png")
+    for _ in range(2):
+        assert extract_photos(["."], mapping, Path("maps")) == ([], 4, 0)
+        assert extract_photos([str(path) for path in Path().iterdir()], mapping, Path("maps")) == ([], 4, 0)
+    assert sorted(line["name"] for line in lines(Path("maps"))) == ["1", "2", "deep-0", f"{trip.name}-0"]
+    for _ in range(2):
+        assert extract_photos(["deep"], mapping, Path("deep")) == ([], 1, 0)  # into the photos' own folder
+    with pytest.raises(UserError, match="maps that casmap wrote"):
+        extract_photos(["maps"], mapping, Path("more"))
+
+
+def test_a_file_of_boxes_by_somebody_else_hides_no_photos(trip, mapping, tmp_path):
+    (trip / "boxes.jsonl").write_text('{"image": "0.png", "bbox": [1, 2, 3, 4]}\n')
+    assert extract_photos([str(trip)], mapping, tmp_path / "maps") == ([], 3, 0)
+
+
+@pytest.mark.parametrize("bad", ["{", "[]", '{"photo": "x.png"}', "7", "\xff"])
+def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
+    out = tmp_path / "maps"
+    extract_photos([str(trip / "0.png")], mapping, out)
+    with open(out / "boxes.jsonl", "a") as file:
+        file.write(bad + "\n")
+    before = (out / "boxes.jsonl").read_text()
+    with pytest.raises(UserError, match="line 2"):
+        extract_photos([str(trip)], mapping, out)
+    assert (out / "boxes.jsonl").read_text() == before
+
+
+def test_photos_of_a_kind_that_cannot_be_opened_are_named(trip, mapping, tmp_path):
+    (trip / "IMG_1.HEIC").write_bytes(b"\0\0\0\x24ftypheic")
+    PIL.Image.new("RGB", (16, 12)).save(trip / "2.nef", "TIFF")  # the raw twin of a photo, with its thumbnail
+    (trip / "notes.txt").write_text("no photo")
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert written == 3
+    assert len(skipped) == 1
+    assert "IMG_1.HEIC" in skipped[0]
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "1", "2"]
+
+
+def test_empty_masks_are_counted(trip, tmp_path):
+    encoder = Classifier("test_resnet", 2)
+    decoder = Decoder(encoder.stage_channels)
+    torch.nn.init.constant_(decoder.mask.bias, -30.0)
+    save_mapping(tmp_path / "blind.safetensors", SaliencyNetwork(encoder, decoder, ["a", "b"], True), {"size": 64})
+    assert extract_photos([str(trip)], tmp_path / "blind.safetensors", tmp_path / "maps") == ([], 3, 3)
+
+
+# ---------------------------------------------------------------------------------------------- names
+
+
+def test_equal_names_in_two_folders_do_not_overwrite_each_other(mapping, tmp_path):
+    a = photo(tmp_path / "rome" / "1.png", 20, 30)
+    b = photo(tmp_path / "oslo" / "1.png", 40, 25)
+    c = photo(tmp_path / "oslo" / "1.jpg", 10, 15)
+    extract_photos([str(a), str(b), str(c)], mapping, tmp_path / "maps")
+    found = lines(tmp_path / "maps")
+    assert [Path(line["photo"]) for line in found] == [a, b, c]
+    assert len({line["name"] for line in found}) == 3
+    for line, size in zip(found, [(30, 20), (25, 40), (15, 10)], strict=True):
+        with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-mask.png") as mask:
+            assert mask.size == size
+
+
+def test_names_that_become_equal_on_disk_do_not_overwrite_each_other(mapping, tmp_path):
+    photo(tmp_path / "in" / "12:30.png", 20, 30)
+    photo(tmp_path / "in" / "12-30.png", 40, 25)
+    extract_photos([str(tmp_path / "in")], mapping, tmp_path / "maps")
+    assert len(list((tmp_path / "maps").glob("*-mask.png"))) == 2
+
+
+PIECES = st.sampled_from(["a", "b", "a-b", "b-a", "a-b-2"])
+PATHS = st.builds(
+    lambda folders, stem, suffix: Path(*folders, stem + suffix),
+    st.lists(PIECES, min_size=1, max_size=2),
+    PIECES,
+    st.sampled_from([".jpg", ".png", ".webp"]),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(PATHS, unique=True, max_size=12))
+def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
+    half = len(paths) // 2
+    earlier = {os.path.abspath(path): name for path, name in unique_names(paths[:half]).items()}
+    added = unique_names(paths[half // 2 :], earlier)
+    assert all(added[path] == earlier[os.path.abspath(path)] for path in paths[half // 2 : half])
+    assert len(set(earlier.values()) | set(added.values())) == len(paths)
+    found = unique_names(paths)
+    assert list(found) == paths
+    assert len(set(found.values())) == len(paths)
+    for path, name in found.items():
+        assert path.stem in name
+        if [p.stem for p in paths].count(path.stem) == 1:
+            assert name == path.stem
+
+
+# ---------------------------------------------------------------------------------------------- what is wrong
+
+
+@pytest.mark.parametrize("batch", [1, 2, 16])
+def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_path, batch):
+    (trip / "1.png").write_bytes(b"no picture")
+    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps", batch=batch)
+    assert written == 2
+    assert len(skipped) == 1
+    assert str(trip / "1.png") in skipped[0]
+    assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "2"]
+    assert not list((tmp_path / "maps").glob("1-*"))
+
+
+def test_only_unreadable_photos_are_a_mistake_and_leave_no_file(trip, mapping, tmp_path):
+    for path in trip.iterdir():
+        path.write_bytes(b"no picture")
+    with pytest.raises(UserError, match=r"0\.png") as caught:
+        extract_photos([str(trip)], mapping, tmp_path / "maps")
+    assert "\n" not in str(caught.value)
+    assert names(tmp_path / "maps") == []
+
+
+def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
+    out = tmp_path / "maps"
+    extract_photos([str(trip / "0.png")], mapping, out)
+    before = (out / "boxes.jsonl").read_text()
+    (trip / "1.png").write_bytes(b"no picture")
+    with pytest.raises(UserError):
+        extract_photos([str(trip / "1.png")], mapping, out)
+    assert (out / "boxes.jsonl").read_text() == before
+
+
+def test_a_wrong_mapping_is_refused_before_anything_is_written(trip, tmp_path):
+    with pytest.raises(UserError, match=r"0\.png is no mapping: .*\.onnx"):
+        extract_photos([str(trip)], trip / "0.png", tmp_path / "maps")
+    assert not (tmp_path / "maps").exists()
+
+
+def test_photos_that_are_not_there_are_refused_before_anything_is_written(mapping, tmp_path):
+    with pytest.raises(UserError, match="nothing"):
+        extract_photos([str(tmp_path / "nothing*.jpg")], mapping, tmp_path / "maps")
+    assert not (tmp_path / "maps").exists()
+
+
+def test_a_file_is_no_folder_to_write_to(trip, mapping):
+    with pytest.raises(UserError, match=r"2\.png"):
+        extract_photos([str(trip)], mapping, trip / "2.png")
+    assert names(trip) == ["0.png", "1.png", "2.png"]

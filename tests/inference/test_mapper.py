@@ -1,0 +1,241 @@
+"""SaliencyMapper: every kind of photo in, a mask of the photo's own size out."""
+
+import io
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from casmap.data.resizing import resize
+from casmap.errors import UnreadableImage, UserError
+from casmap.inference.mapper import SaliencyMapper, fit
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import save_mapping
+from casmap.models.network import SaliencyNetwork
+
+SIZE = 64
+CLASSES = ["ant", "bee", "cat", "dog"]
+
+
+@pytest.fixture(scope="module")
+def mapping(tmp_path_factory):
+    """A mapping file with random weights."""
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", len(CLASSES))
+    path = tmp_path_factory.mktemp("run") / "mapping.safetensors"
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), CLASSES, predicts=True)
+    torch.nn.init.normal_(network.decoder.mask.weight)  # masks that differ from place to place
+    save_mapping(path, network, {"size": SIZE})
+    return path
+
+
+@pytest.fixture(scope="module")
+def mapper(mapping):
+    return SaliencyMapper.load(mapping)
+
+
+def noise(height, width, seed=0):
+    """A photo with something in it at every scale."""
+    rng = np.random.default_rng(seed)
+    coarse = PIL.Image.fromarray(rng.integers(0, 256, (5, 6, 3), dtype=np.uint8)).resize((width, height))
+    return np.asarray(coarse) // 2 + rng.integers(0, 128, (height, width, 3), dtype=np.uint8)
+
+
+def as_png(pixels):
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+# ---------------------------------------------------------------------------------------------- photos in
+
+
+def test_every_kind_of_source_gives_the_same_mask(mapper, tmp_path):
+    pixels = noise(50, 70)
+    path = tmp_path / "trip.to.rome.png"
+    path.write_bytes(as_png(pixels))
+    expected = mapper(pixels)
+    for source in (path, str(path), path.read_bytes(), PIL.Image.open(path)):
+        found = mapper(source)
+        np.testing.assert_array_equal(found.mask, expected.mask)
+        np.testing.assert_array_equal(found.photo, pixels)
+    assert expected.mask.std() > 0.01
+
+
+def test_a_list_gives_a_list_in_its_order(mapper):
+    photos = [noise(40, 60, seed) for seed in range(3)]
+    found = mapper(photos)
+    assert isinstance(found, list)
+    for one, photo in zip(found, photos, strict=True):
+        np.testing.assert_array_equal(one.photo, photo)
+        np.testing.assert_allclose(one.mask, mapper(photo).mask, atol=1e-5)
+    assert not np.array_equal(found[0].mask, found[1].mask)
+
+
+def test_an_empty_list_gives_an_empty_list(mapper):
+    assert mapper([]) == []
+
+
+@pytest.mark.parametrize(("height", "width"), [(40, 120), (120, 40), (64, 64), (7, 9), (1, 30), (300, 200)])
+def test_the_mask_has_the_photos_size(mapper, height, width):
+    found = mapper(noise(height, width))
+    assert isinstance(found, SaliencyMap)
+    assert found.mask.shape == (height, width)
+    assert found.photo.shape == (height, width, 3)
+    assert found.mask.dtype == np.float32
+    assert found.mask.min() >= 0
+    assert found.mask.max() <= 1
+
+
+def test_a_file_is_turned_upright_as_its_exif_says(mapper, tmp_path):
+    pixels = noise(30, 60)
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    path = tmp_path / "turned.png"
+    PIL.Image.fromarray(pixels).save(path, exif=exif)
+    assert mapper(path).mask.shape == (60, 30)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 16])
+def test_the_size_of_the_batch_changes_no_mask(mapper, batch):
+    photos = [noise(40 + seed, 60, seed) for seed in range(5)]
+    for found, photo in zip(mapper.stream(photos, batch), photos, strict=True):
+        np.testing.assert_allclose(found.mask, mapper(photo).mask, atol=1e-5)
+
+
+def test_a_stream_holds_one_batch_at_a_time(mapper):
+    opened = []
+
+    def photos():
+        for seed in range(6):
+            opened.append(seed)
+            yield noise(20, 20, seed)
+
+    found = mapper.stream(photos(), batch=2)
+    assert opened == []
+    next(found)
+    assert opened == [0, 1]
+    next(found)
+    next(found)
+    assert opened == [0, 1, 2, 3]
+
+
+def test_an_unreadable_photo_says_its_name(mapper, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+    with pytest.raises(UnreadableImage, match=r"broken\.jpg"):
+        mapper(tmp_path / "broken.jpg")
+    with pytest.raises(UnreadableImage):
+        mapper(b"no picture")
+
+
+# ---------------------------------------------------------------------------------------------- masks out
+
+
+def test_a_mask_is_what_the_network_says_of_the_normalised_photo(mapper):
+    photo = noise(SIZE, SIZE)
+    encoder = mapper.network.encoder
+    tensor = torch.from_numpy(photo).permute(2, 0, 1)[None].float() / 255
+    tensor = (tensor - torch.tensor(encoder.mean).view(3, 1, 1)) / torch.tensor(encoder.std).view(3, 1, 1)
+    with torch.no_grad():
+        mask, logits = mapper.network(tensor)
+    np.testing.assert_allclose(mapper(photo).mask, mask[0, 0].numpy(), atol=1e-5)
+    masks, also_logits = mapper.masks(photo[None])
+    assert masks.shape == (1, SIZE, SIZE)
+    np.testing.assert_allclose(also_logits, logits.numpy(), atol=1e-4)
+
+
+def test_a_long_photo_is_squashed_so_that_its_ends_count(mapper):
+    photo = noise(40, 120)
+    squashed = mapper.masks(resize(photo, SIZE, "squash")[None])[0][0]
+    np.testing.assert_allclose(mapper(photo).mask, fit(squashed, 120, 40), atol=1e-6)
+    other = photo.copy()
+    other[:, :20] = 255 - other[:, :20]
+    assert abs(mapper(other).mask - mapper(photo).mask)[:, :20].max() > 0.01
+
+
+def test_a_map_is_the_same_whichever_photos_came_before(mapper):
+    photo = noise(40, 40)
+    before = mapper(photo).mask
+    mapper([noise(60, 30, 1), noise(30, 60, 2)])
+    np.testing.assert_array_equal(mapper(photo).mask, before)
+
+
+@settings(deadline=None)
+@given(
+    hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(0, 1, width=32)),
+    st.integers(1, 40),
+    st.integers(1, 40),
+)
+def test_a_fitted_mask_has_the_photos_size_and_no_new_extremes(mask, height, width):
+    fitted = fit(mask, width, height)
+    assert fitted.shape == (height, width)
+    assert fitted.dtype == np.float32
+    assert fitted.min() >= mask.min() - 1e-6
+    assert fitted.max() <= mask.max() + 1e-6
+    if mask.shape == (height, width):
+        np.testing.assert_array_equal(fitted, mask)
+
+
+# ---------------------------------------------------------------------------------------------- names
+
+
+def test_a_map_has_the_name_of_its_file_without_the_ending(mapper, tmp_path):
+    path = tmp_path / "trip.to.rome.png"
+    path.write_bytes(as_png(noise(20, 20)))
+    assert mapper(path).name == "trip.to.rome"
+    assert mapper(str(path)).name == "trip.to.rome"
+    assert [found.name for found in mapper([path, path.read_bytes(), noise(20, 20)])] == [
+        "trip.to.rome", "photo-2", "photo-3",
+    ]  # fmt: skip
+    assert mapper(noise(20, 20)).name == "photo"
+
+
+def test_a_mapper_says_what_it_is(mapper):
+    assert repr(mapper) == "SaliencyMapper(test_resnet, 64 px, 4 classes)"
+    assert mapper.classes == CLASSES
+    assert mapper.size == SIZE
+    assert mapper.about["backbone"] == "test_resnet"
+
+
+def test_a_mapper_can_be_made_of_a_network(mapper):
+    other = SaliencyMapper(mapper.network, 32)
+    assert other(noise(50, 70)).mask.shape == (50, 70)
+    assert "32 px" in repr(other)
+    assert other.about == {}
+
+
+# ---------------------------------------------------------------------------------------------- files
+
+
+def test_a_loaded_mapping_gives_the_same_masks_again(mapping, mapper):
+    photo = noise(40, 60)
+    np.testing.assert_array_equal(SaliencyMapper.load(str(mapping))(photo).mask, mapper(photo).mask)
+
+
+def test_a_missing_mapping_is_refused(tmp_path):
+    with pytest.raises(UserError, match="nowhere"):
+        SaliencyMapper.load(tmp_path / "nowhere")
+
+
+def test_a_file_that_is_no_mapping_is_refused(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear Kevin")
+    with pytest.raises(UserError, match="letter"):
+        SaliencyMapper.load(tmp_path / "letter.txt")
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused(mapping, device):
+    with pytest.raises(UserError, match=device):
+        SaliencyMapper.load(mapping, device)
+
+
+def test_where_the_mapping_that_comes_along_is_missing_one_sentence_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("casmap.inference.mapper.SHIPPED", tmp_path / "casmap.onnx")
+    with pytest.raises(UserError, match="mapping that comes with casmap is missing"):
+        SaliencyMapper.load()

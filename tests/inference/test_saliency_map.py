@@ -1,0 +1,324 @@
+"""The paper's discretization on masks worked out by hand, the laws it obeys, and the views."""
+
+import io
+import json
+
+import cv2
+import numpy as np
+import PIL.Image
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import ndimage
+
+from casmap.inference.saliency_map import (
+    INPAINT_SIDE,
+    MASKED,
+    STRIP_GAP,
+    STRIP_HEIGHT,
+    SaliencyMap,
+    binary_mask,
+    largest_box,
+    largest_component,
+    tight_box,
+)
+
+sides = hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)
+binaries = hnp.arrays(np.bool_, sides)
+masks = hnp.arrays(np.float32, sides, elements=st.floats(0, 1, width=32))
+alphas = st.floats(0.125, 4)
+
+# The sum is 6.4, so the mean is 0.4: the binary mask is the pixels of at least 0.4 (alpha 1) or 0.8 (alpha 2).
+MASK = np.array(
+    [
+        [0.9, 0.0, 0.0, 0.5],
+        [0.0, 0.0, 0.8, 0.7],
+        [0.0, 0.9, 0.3, 0.0],
+        [1.0, 0.0, 0.3, 1.0],
+    ],
+    np.float32,
+)
+BINARY = np.array([[1, 0, 0, 1], [0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, 1]], bool)
+# The corners 0.9 and 1.0 touch no other pixel; the other five hang together by their corners.
+CONNECTED = np.array([[0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, 0]], bool)
+
+
+def noise(height=4, width=4):
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def disc(height, width, radius):
+    """A mask of 1 within a radius of the middle."""
+    y, x = np.mgrid[:height, :width]
+    return (np.hypot(y - height / 2, x - width / 2) < radius).astype(np.float32)
+
+
+@pytest.fixture
+def found():
+    return SaliencyMap(noise(), MASK, name="cat")
+
+
+# ---------------------------------------------------------------------------------------------- by hand
+
+
+def test_hand_worked_mask(found):
+    np.testing.assert_array_equal(found.binary(), BINARY)
+    np.testing.assert_array_equal(found.connected(), CONNECTED)
+    assert found.box() == (0, 0, 4, 4)
+    assert found.area == pytest.approx(0.4)
+
+
+def test_hand_worked_mask_at_alpha_2(found):
+    expected = np.array([[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 1]], bool)
+    np.testing.assert_array_equal(found.binary(2), expected)
+    assert found.box(2) == (0, 1, 3, 4)
+
+
+def test_nothing_is_left_above_the_largest_value(found):
+    assert not found.binary(3).any()  # 3 * 0.4 > 1
+    assert not found.connected(3).any()
+    assert found.box(3) is None
+
+
+def test_views_by_hand(found):
+    photo, grey = found.photo, np.full((4, 4, 3), MASKED)
+    masked_in, masked_out = found.masked_in(), found.masked_out()
+    np.testing.assert_array_equal(masked_in[BINARY], photo[BINARY])
+    np.testing.assert_array_equal(masked_in[~BINARY], grey[~BINARY])
+    np.testing.assert_array_equal(masked_out[BINARY], grey[BINARY])
+    np.testing.assert_array_equal(masked_out[~BINARY], photo[~BINARY])
+
+
+def test_of_two_equal_components_the_first_in_reading_order_stays():
+    equal = np.zeros((4, 6), bool)
+    equal[0, 3] = equal[1, 0] = True  # OpenCV numbers the second one first
+    assert np.argwhere(largest_component(equal)).tolist() == [[0, 3]]
+
+
+def test_each_mask_of_a_batch_has_its_own_mean():
+    batch = np.stack([MASK, MASK / 8])[:, None]
+    np.testing.assert_array_equal(binary_mask(batch), np.stack([BINARY, BINARY])[:, None])
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_mask_is_wholly_binary(value, dtype):
+    assert binary_mask(np.full((97, 131), value, dtype)).all()
+
+
+# ---------------------------------------------------------------------------------------------- laws
+
+
+@given(masks, alphas)
+def test_binary_mask_is_the_papers_formula(mask, alpha):
+    slow = np.array([[float(m) >= alpha * np.mean(mask, dtype=np.float64) for m in row] for row in mask])
+    np.testing.assert_array_equal(binary_mask(mask, alpha), slow)
+
+
+@given(masks, alphas)
+def test_the_binary_mask_covers_at_most_one_alphath(mask, alpha):
+    assume(mask.max() > 0)
+    assert binary_mask(mask, alpha).mean() <= 1 / alpha + 1e-6  # Markov's inequality
+    assert binary_mask(mask, min(alpha, 1)).any()  # some pixel reaches the mean
+
+
+@given(masks, alphas, alphas)
+def test_a_larger_alpha_only_takes_pixels_away(mask, one, other):
+    low, high = sorted([one, other])
+    assert not (binary_mask(mask, high) & ~binary_mask(mask, low)).any()
+
+
+@given(binaries)
+def test_largest_component_agrees_with_scipy(binary):
+    labels, count = ndimage.label(binary, structure=np.ones((3, 3)))
+    kept = largest_component(binary)
+    if count == 0:
+        assert not kept.any()
+        return
+    areas = np.bincount(labels[binary])  # areas[0] is 0: no true pixel is background
+    (label,) = np.unique(labels[kept])  # one component, ...
+    np.testing.assert_array_equal(kept, labels == label)  # ... all of it, ...
+    assert areas[label] == areas.max()  # ... and none is larger
+
+
+@given(binaries)
+def test_the_largest_box_is_the_tight_box_of_the_largest_component(binary):
+    assert largest_box(binary) == tight_box(largest_component(binary))
+
+
+@given(binaries)
+def test_the_box_holds_every_true_pixel_and_each_edge_touches_one(binary):
+    box = tight_box(binary)
+    if box is None:
+        assert not binary.any()
+        return
+    x0, y0, x1, y1 = box
+    inside = binary[y0:y1, x0:x1]
+    assert inside.sum() == binary.sum()
+    assert all(edge.any() for edge in (inside[0], inside[-1], inside[:, 0], inside[:, -1]))
+
+
+@given(masks, alphas)
+def test_masked_in_and_masked_out_divide_the_photo(mask, alpha):
+    photo = np.random.default_rng(1).integers(129, 256, (*mask.shape, 3), dtype=np.uint8)  # nowhere MASKED
+    found = SaliencyMap(photo, mask)
+    shown_in, shown_out = found.masked_in(alpha) != MASKED, found.masked_out(alpha) != MASKED
+    assert (shown_in ^ shown_out).all()
+    np.testing.assert_array_equal(np.where(shown_in, found.masked_in(alpha), found.masked_out(alpha)), photo)
+
+
+# ---------------------------------------------------------------------------------------------- inpainting
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.7], ids=["in full", "by a small copy"])
+def test_inpainting_removes_the_object_and_keeps_the_rest(scale):
+    side = int(INPAINT_SIDE * scale)
+    mask = disc(side, side + 11, side // 5)
+    photo = np.where(mask[..., None] > 0, np.uint8([255, 0, 0]), np.uint8([0, 0, 200]))
+    inpainted = SaliencyMap(photo, mask).inpainted()
+    np.testing.assert_array_equal(inpainted[mask == 0], photo[mask == 0])
+    assert inpainted[..., 0].max() <= 20  # no trace of the red disc, not even of its rim
+    assert inpainted[mask > 0][:, 2].min() >= 180
+
+
+def test_inpainting_everything_gives_nothing_away():
+    np.testing.assert_array_equal(SaliencyMap(noise(), np.ones((4, 4))).inpainted(), np.full((4, 4, 3), MASKED))
+
+
+# ---------------------------------------------------------------------------------------------- overlay and strip
+
+
+def test_overlay_heats_the_evidence_draws_the_box_and_leaves_the_rest():
+    photo = np.full((100, 120, 3), 60, np.uint8)
+    mask = np.zeros((100, 120), np.float32)
+    mask[30:70, 40:90] = 1
+    overlay = SaliencyMap(photo, mask).overlay()
+    np.testing.assert_array_equal(overlay[:28], photo[:28])
+    assert (overlay[50, 60] > photo[50, 60]).all()
+    assert overlay[50, 60, 0] > overlay[50, 60, 2] + 30  # the heat is yellow, not blue
+    corners = [overlay[y, x].tolist() for y in (30, 69) for x in (40, 89)]
+    assert corners == [[255, 255, 255]] * 4
+
+
+def test_the_box_line_grows_with_the_photo():
+    def line(side):
+        overlay = SaliencyMap(np.zeros((side, side, 3), np.uint8), disc(side, side, side // 4)).overlay()
+        return int((overlay[side // 2, : side // 2] == 255).all(axis=-1).sum())
+
+    assert line(60) == 1
+    assert 5 <= line(900) <= 7
+
+
+def test_the_overlay_mixes_photo_and_heat_by_the_mask():
+    photo, mask = noise(30, 40), np.random.default_rng(0).random((30, 40)).astype(np.float32)
+    colours = cv2.applyColorMap(np.rint(mask * 255).astype(np.uint8), cv2.COLORMAP_INFERNO)[..., ::-1]
+    mixed = (1 - 0.6 * mask[..., None]) * photo + 0.6 * mask[..., None] * colours
+    overlay = SaliencyMap(photo, mask).overlay(alpha=100)  # no pixel is in the box
+    assert np.abs(overlay - mixed).max() <= 2  # of rounding
+
+
+def test_overlay_does_not_change_the_photo(found):
+    found.overlay()
+    np.testing.assert_array_equal(found.photo, noise())
+
+
+def test_views_take_read_only_and_flipped_photos():
+    photo = noise(20, 30)
+    photo.flags.writeable = False
+    flipped = SaliencyMap(photo[:, ::-1, ::-1], disc(20, 30, 6))
+    copied = SaliencyMap(photo[:, ::-1, ::-1].copy(), disc(20, 30, 6))
+    np.testing.assert_array_equal(flipped.strip(), copied.strip())
+
+
+def test_strip_of_a_small_photo_is_its_five_views(found):
+    strip = found.strip()
+    views = [found.photo, found.overlay(), found.masked_in(), found.masked_out(), found.inpainted()]
+    assert strip.shape == (4, 5 * 4 + 4 * STRIP_GAP, 3)
+    for place, view in enumerate(views):
+        left = place * (4 + STRIP_GAP)
+        np.testing.assert_array_equal(strip[:, left : left + 4], view)
+
+
+@pytest.mark.parametrize(("height", "width"), [(700, 500), (3000, 2)])
+def test_strip_of_a_large_photo_is_limited_in_height(height, width):
+    strip = SaliencyMap(noise(height, width), disc(height, width, 99)).strip()
+    assert strip.shape == (STRIP_HEIGHT, 5 * max(1, round(width * STRIP_HEIGHT / height)) + 4 * STRIP_GAP, 3)
+
+
+def test_a_notebook_shows_the_strip(found):
+    with PIL.Image.open(io.BytesIO(found._repr_png_())) as shown:
+        assert shown.format == "PNG"
+        np.testing.assert_array_equal(np.asarray(shown), found.strip())
+
+
+# ---------------------------------------------------------------------------------------------- saving and saying
+
+
+def test_save_writes_mask_and_overlay(found, tmp_path):
+    paths = found.save(tmp_path / "new")
+    assert paths == [tmp_path / "new" / "cat-mask.png", tmp_path / "new" / "cat-overlay.jpg"]
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["cat-mask.png", "cat-overlay.jpg"]
+    with PIL.Image.open(paths[0]) as mask, PIL.Image.open(paths[1]) as overlay:
+        assert mask.mode == "L"
+        np.testing.assert_allclose(np.asarray(mask) / 255, MASK, atol=0.5 / 255 + 1e-6)
+        assert overlay.format == "JPEG"
+        assert abs(np.asarray(overlay, float) - found.overlay()).mean() < 20  # noise suffers most
+
+
+def test_the_saved_mask_is_rounded_to_the_nearest_grey(tmp_path):
+    path, _ = SaliencyMap(noise(1, 2), np.array([[0.001, 0.999]])).save(tmp_path)  # 0.255 and 254.745 of 255
+    with PIL.Image.open(path) as mask:
+        assert np.asarray(mask).tolist() == [[0, 255]]
+
+
+def test_save_everything_at_an_alpha(found, tmp_path):
+    paths = found.save(tmp_path, everything=True, alpha=2)
+    kinds = [path.stem.removeprefix("cat-") for path in paths]
+    assert kinds == ["mask", "overlay", "masked-in", "masked-out", "inpainted"]
+    for path, expected in zip(paths[2:], (found.masked_in(2), found.masked_out(2), found.inpainted(2)), strict=True):
+        with PIL.Image.open(path) as image:
+            np.testing.assert_array_equal(np.asarray(image), expected)
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path):
+    paths = SaliencyMap(noise(), MASK, name="../../n01/cat").save(tmp_path / "a" / "b")
+    assert {path.resolve().parent for path in paths} == {(tmp_path / "a" / "b").resolve()}
+    assert all(path.exists() for path in paths)
+
+
+def test_to_dict_is_ready_for_json(found):
+    expected = {"name": "cat", "width": 4, "height": 4, "box": [0, 1, 3, 4], "area": 0.4}
+    assert json.loads(json.dumps(found.to_dict(alpha=2))) == expected
+    assert found.to_dict(alpha=3)["box"] is None
+
+
+def test_width_and_height_are_not_swapped():
+    said = SaliencyMap(noise(2, 7), np.ones((2, 7))).to_dict()
+    assert (said["width"], said["height"], said["box"]) == (7, 2, [0, 0, 7, 2])
+
+
+# ---------------------------------------------------------------------------------------------- validation
+
+
+@pytest.mark.parametrize(
+    ("photo", "mask"),
+    [
+        (noise(4, 5), np.zeros((5, 4), np.float32)),
+        (noise(4, 5), np.zeros((1, 4, 5), np.float32)),
+        (noise(4, 5)[..., 0], np.zeros((4, 5), np.float32)),
+        (noise(4, 5) / 255, np.zeros((4, 5), np.float32)),
+        (noise(4, 5), np.full((4, 5), 1.1, np.float32)),
+        (noise(4, 5), np.full((4, 5), -0.1, np.float32)),
+        (noise(4, 5), np.full((4, 5), np.nan, np.float32)),
+    ],
+)
+def test_photos_and_masks_that_do_not_fit_are_refused(photo, mask):
+    with pytest.raises(ValueError, match=r"^(a photo is|the mask)"):
+        SaliencyMap(photo, mask)
+
+
+def test_a_rounding_error_of_interpolation_is_clipped():
+    found = SaliencyMap(noise(1, 2), np.array([[-1e-7, 1 + 1e-6]]))
+    assert found.mask.dtype == np.float32
+    assert found.mask.tolist() == [[0, 1]]

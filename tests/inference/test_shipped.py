@@ -1,0 +1,79 @@
+"""The mapping that comes with casmap: its file, where it comes from, and what it finds in free photos."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from casmap.data.free_photos import free_photos
+from casmap.evaluation.localization import iou
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.tools.annotate import annotate_photos
+from casmap.training.recipes import PHOTOS
+
+# By hand around the cat, cup and saucer, the motorcycle, the astronaut with her helmet, the cameraman and his tripod.
+BOXES = {
+    "chelsea": (0, 0, 385, 300),
+    "coffee": (75, 16, 478, 392),
+    "motorcycle_left": (85, 65, 690, 455),
+    "astronaut": (20, 10, 505, 512),
+    "camera": (0, 62, 400, 512),
+}
+
+
+@pytest.fixture(scope="module")
+def mapper() -> SaliencyMapper:
+    return SaliencyMapper.load()
+
+
+def test_it_is_one_small_file_and_the_model_card_is_about_this_one() -> None:
+    assert SHIPPED.stat().st_size <= 20_000_000
+    card = (Path(__file__).parents[2] / "docs" / "model-card.md").read_text()
+    assert hashlib.sha256(SHIPPED.read_bytes()).hexdigest() in card
+
+
+def test_it_was_made_by_the_recipe_that_is_here(mapper: SaliencyMapper) -> None:
+    kept = mapper.about["recipe"]
+    assert {name: value for name, value in kept.items() if value != getattr(PHOTOS, name)} == {}
+    assert (len(mapper.classes), mapper.size) == (1000, 224)
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_it_finds_what_a_person_would_box(mapper: SaliencyMapper, name: str) -> None:
+    (photo,) = (path for path in free_photos() if path.stem == name)
+    box = mapper(photo).box()
+    assert box is not None
+    assert iou(np.array(box), np.array([BOXES[name]]))[0] > 0.5
+
+
+def test_masks_are_those_of_any_size_of_batch(mapper: SaliencyMapper) -> None:
+    one, *_ = mapper(list(free_photos()))
+    np.testing.assert_allclose(one.mask, mapper(free_photos()[0]).mask, atol=1e-5)
+
+
+def test_it_needs_neither_torch_nor_timm() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['timm'] = None; from casmap import SaliencyMapper; "
+        f"print(SaliencyMapper.load()({str(free_photos()[0])!r}).box())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("(")
+
+
+def test_it_is_what_is_measured_when_no_mapping_is_named(tmp_path) -> None:
+    command = ["evaluate", "scenes:photos=3,classes=3,size=64", "--unseen", "--json", str(tmp_path / "all.json")]
+    subprocess.run([sys.executable, "-m", "casmap", *command], check=True, capture_output=True)
+    assert next(iter(json.loads((tmp_path / "all.json").read_text()))) == "casmap"
+
+
+def test_classes_have_names_that_people_know(mapper: SaliencyMapper, tmp_path) -> None:
+    assert mapper.titles[mapper.classes.index("n02123045")] == "tabby"
+    assert len(set(mapper.titles)) == 1000
+    cat = next(str(path) for path in free_photos() if path.stem == "chelsea")
+    annotate_photos([cat], None, tmp_path / "out", "coco", classes="predicted")
+    (category,) = json.loads((tmp_path / "out" / "annotations.json").read_text())["categories"]
+    assert "cat" in category["name"] or category["name"] in ("tabby", "lynx", "Persian cat")

@@ -1,0 +1,140 @@
+"""Files appear whole or not at all."""
+
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from casmap.errors import UserError
+from casmap.io.atomic import whole_file, write_whole
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*"))
+
+
+def refusal(path, content="text"):
+    """The one sentence with which a path is refused."""
+    with pytest.raises(UserError) as caught:
+        write_whole(path, content)
+    sentence = str(caught.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    return sentence
+
+
+def write_half(path, error):
+    """Begin to write, and fail."""
+    with whole_file(path) as aside:
+        aside.write_text("half")
+        raise error
+
+
+@settings(deadline=None)
+@given(st.binary())
+def test_bytes_come_back(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("bytes") / "a"
+    write_whole(path, content)
+    assert path.read_bytes() == content
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_text_comes_back_as_utf8(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("text") / "a.txt"
+    write_whole(path, content)
+    assert path.read_bytes().decode() == content
+
+
+def test_folders_above_are_made(tmp_path):
+    write_whole(str(tmp_path / "a" / "b" / "c.txt"), "deep")
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "deep"
+    assert names(tmp_path) == ["a", "b", "c.txt"]
+
+
+def test_nothing_is_at_the_path_until_the_block_has_ended(tmp_path):
+    path = tmp_path / "a.txt"
+    with whole_file(path) as aside:
+        assert aside.parent == path.parent  # a rename between file systems would not be one act
+        assert aside.suffix == path.suffix
+        aside.write_text("half")
+        assert not path.exists()
+    assert path.read_text() == "half"
+    assert names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), UserError("A mistake."), SystemExit(3)])
+def test_an_error_in_the_block_leaves_nothing_and_goes_on(tmp_path, error):
+    with pytest.raises(type(error)) as caught:
+        write_half(tmp_path / "a.txt", error)
+    assert caught.value is error
+    assert names(tmp_path) == []
+
+
+def test_an_error_in_the_block_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        write_half(path, ZeroDivisionError())
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
+    with pytest.raises(UserError, match=r"Cannot write .*a\.txt: No space left on device\.") as caught:
+        write_half(tmp_path / "a.txt", OSError(28, "No space left on device"))
+    assert isinstance(caught.value.__cause__, OSError)
+    assert names(tmp_path) == []
+
+
+def test_an_old_file_is_replaced(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("a long old text")
+    write_whole(path, "new")
+    assert path.read_text() == "new"
+
+
+def test_what_was_opened_before_keeps_its_old_content(tmp_path):
+    """The file is replaced, not written over: a reader never sees half of each."""
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with open(path) as reader:
+        write_whole(path, "new")
+        assert reader.read() == "old"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0o002, 0o664)])
+def test_permissions_are_as_the_umask_says(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "a.txt", "text")
+        assert os.umask(umask) == umask  # unchanged by the writing
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.parametrize("below", ["b.txt", "folder/b.txt"])
+def test_a_path_below_a_file_is_refused(tmp_path, below):
+    """Not even root can write there."""
+    (tmp_path / "a.txt").write_text("mine")
+    assert "a.txt" in refusal(tmp_path / "a.txt" / below)
+    assert (tmp_path / "a.txt").read_text() == "mine"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_folder_is_not_replaced_by_a_file(tmp_path):
+    (tmp_path / "a" / "inside").mkdir(parents=True)
+    assert "Cannot write" in refusal(tmp_path / "a")
+    assert names(tmp_path) == ["a", "inside"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    try:
+        assert "Permission denied" in refusal(tmp_path / "a.txt")
+    finally:
+        tmp_path.chmod(0o700)
+    assert names(tmp_path) == []

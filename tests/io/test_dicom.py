@@ -1,0 +1,141 @@
+"""Pictures of hospitals, and deep grey ones."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap.errors import UnreadableImage
+from casmap.inference.folder import extract_photos
+from casmap.io.dicom import write_dicom_mask
+from casmap.io.images import image_size, open_image
+
+pydicom = pytest.importorskip("pydicom")
+from pydicom.data import get_testdata_file  # noqa: E402
+
+GEOMETRY = ("PixelSpacing", "ImagePositionPatient", "ImageOrientationPatient", "FrameOfReferenceUID", "SliceLocation")
+
+
+@pytest.fixture
+def scan(tmp_path) -> Path:
+    """A slice of a real CT: 16 bits, with a rescaling, without a window."""
+    return Path(shutil.copy(get_testdata_file("CT_small.dcm"), tmp_path / "scan.dcm"))
+
+
+def test_a_scan_is_seen_through_a_window_by_hand(scan) -> None:
+    data = pydicom.dcmread(scan)
+    hounsfield = data.pixel_array * float(data.RescaleSlope) + float(data.RescaleIntercept)
+    seen = open_image(scan, window=(40, 400))
+    wanted = np.clip((hounsfield - 39.5) / 399 + 0.5, 0, 1)
+    np.testing.assert_array_equal(seen, np.repeat(np.rint(255 * wanted).astype(np.uint8)[..., None], 3, axis=2))
+    wide = open_image(scan)[..., 0]  # without a window, from the lowest to the highest
+    levels = (hounsfield - hounsfield.min()) / (hounsfield.max() - hounsfield.min())
+    np.testing.assert_array_equal(wide, np.rint(255 * levels).astype(np.uint8))
+
+
+def test_a_file_has_a_window_of_its_own() -> None:
+    file = get_testdata_file("MR_small.dcm")
+    data = pydicom.dcmread(file)
+    wanted = np.clip((data.pixel_array - (float(data.WindowCenter) - 0.5)) / (float(data.WindowWidth) - 1) + 0.5, 0, 1)
+    np.testing.assert_array_equal(open_image(file)[..., 0], np.rint(255 * wanted).astype(np.uint8))
+
+
+def test_white_may_mean_nothing(scan) -> None:
+    before = open_image(scan)
+    data = pydicom.dcmread(scan)
+    data.PhotometricInterpretation = "MONOCHROME1"
+    data.save_as(scan)
+    np.testing.assert_array_equal(open_image(scan), 255 - before)
+
+
+@pytest.mark.parametrize("name", ["examples_rgb_color.dcm", "examples_palette.dcm"])
+def test_colours_stay_colours(name) -> None:
+    file = get_testdata_file(name)
+    image = open_image(file)
+    data = pydicom.dcmread(file)
+    assert image.shape == (data.Rows, data.Columns, 3)
+    assert np.ptp(image.astype(int), axis=2).max() > 30
+    if name == "examples_rgb_color.dcm":
+        np.testing.assert_array_equal(image, data.pixel_array)
+
+
+def test_bytes_and_files_without_a_suffix_are_known_by_their_content(scan, tmp_path) -> None:
+    shutil.copy(scan, tmp_path / "IM0001")
+    np.testing.assert_array_equal(open_image(tmp_path / "IM0001"), open_image(scan))
+    np.testing.assert_array_equal(open_image(scan.read_bytes()), open_image(scan))
+    assert image_size(scan) == (128, 128)
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:400], lambda b: b[: len(b) // 2], lambda b: b[:132] + b"\xff" * 500])
+def test_a_damaged_file_is_one_sentence(scan, damage) -> None:
+    scan.write_bytes(damage(scan.read_bytes()))
+    with pytest.raises(UnreadableImage, match=r"scan\.dcm .*\.$"):
+        open_image(scan)
+
+
+def test_what_holds_no_picture_says_so() -> None:
+    with pytest.raises(UnreadableImage, match="holds no picture"):
+        open_image(get_testdata_file("reportsi.dcm"))
+
+
+def test_a_scan_too_large_is_not_read(scan) -> None:
+    data = pydicom.dcmread(scan)
+    data.Rows = data.Columns = 60_000
+    data.save_as(scan)
+    with pytest.raises(UnreadableImage, match="more than 178 million pixels"):
+        open_image(scan)
+
+
+def test_the_mask_lies_where_the_picture_lies(scan, tmp_path) -> None:
+    mask = np.random.default_rng(0).random((128, 128), np.float32)
+    write_dicom_mask(scan, mask, tmp_path / "mask.dcm")
+    before, after = pydicom.dcmread(scan), pydicom.dcmread(tmp_path / "mask.dcm")
+    np.testing.assert_array_equal(after.pixel_array, np.rint(255 * mask))
+    for key in GEOMETRY:
+        assert after[key].value == before[key].value
+    assert after.PatientID == before.PatientID
+    assert after.SOPInstanceUID not in (before.SOPInstanceUID, "")
+    assert after.SeriesInstanceUID != before.SeriesInstanceUID
+    assert "RescaleSlope" not in after
+    np.testing.assert_array_equal(open_image(tmp_path / "mask.dcm")[..., 0], _stretched(np.rint(255 * mask)))
+
+
+def _stretched(levels):
+    return np.rint((levels - levels.min()) * (255 / (levels.max() - levels.min()))).astype(np.uint8)
+
+
+def test_extract_writes_masks_as_dicom_and_does_not_take_them_for_photos(scan, tmp_path) -> None:
+    for _ in range(2):
+        skipped, written, _ = extract_photos([str(tmp_path)], None, tmp_path)
+        assert (skipped, written) == ([], 1)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"scan.dcm", "scan-mask.dcm", "scan-mask.png", "scan-overlay.jpg", "boxes.jsonl"}
+    assert json.loads((tmp_path / "boxes.jsonl").read_text())["width"] == 128
+    deep = pydicom.dcmread(tmp_path / "scan-mask.dcm").pixel_array
+    np.testing.assert_array_equal(deep, np.array(PIL.Image.open(tmp_path / "scan-mask.png")))
+
+
+def test_another_window_gives_another_mask(scan, tmp_path) -> None:
+    masks = []
+    for number, window in enumerate((None, (40.0, 400.0))):
+        extract_photos([str(scan)], None, tmp_path / str(number), window=window)
+        masks.append((tmp_path / str(number) / "scan-mask.png").read_bytes())
+    assert masks[0] != masks[1]
+
+
+def test_training_takes_deep_grey_pictures(casmap, tmp_path) -> None:
+    chance = np.random.default_rng(0)
+    for number in range(8):
+        folder = tmp_path / "scans" / ("ill", "well")[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        levels = (chance.random((40, 40)) * 4000).astype(np.uint16)
+        PIL.Image.fromarray(levels).save(folder / f"{number}.{('png', 'tif')[number // 4]}")
+    small = ["--size", "32", "--steps", "2", "--first-steps", "2", "--batch", "4", "--threads", "1"]
+    done = casmap("train", "scans", "--recipe", "quick", *small, "--out", "run")
+    assert done.code == 0, done.complained
+    done = casmap("extract", "scans", "--mapping", "run/mapping.safetensors", "--out", "maps")
+    assert done.code == 0, done.complained
+    assert len((tmp_path / "maps" / "boxes.jsonl").read_text().splitlines()) == 8

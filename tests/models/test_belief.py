@@ -1,0 +1,73 @@
+"""Belief, by hand and as laws: what the classifier says anyway, whatever its scale."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from casmap.models.belief import BELIEF_CHANNELS, belief
+from casmap.models.class_activation import class_activation
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.files import load_mapping, save_mapping
+from casmap.models.network import SaliencyNetwork
+
+
+def _head(weights: list[list[float]]) -> nn.Linear:
+    head = nn.Linear(len(weights[0]), len(weights))
+    head.weight.data = torch.tensor(weights)
+    return head
+
+
+def test_belief_by_hand() -> None:
+    # Two features at two places; two classes of which the first has probability 3/4.
+    features = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])
+    logits = torch.tensor([[3.0, 1.0]]).log()
+    head = _head([[4.0, -4.0], [0.0, 4.0]])
+    # p w = (3/4 * 4, 3/4 * -4 + 1/4 * 4) = (3, -2): the maps are 3 and -2.
+    activation_share, activation_standard, norm_share, norm_standard = belief(3 * features, features, logits, head)[0]
+    torch.testing.assert_close(activation_share, torch.tensor([[1.0, 0.0]]))
+    torch.testing.assert_close(activation_standard, torch.tensor([[1.0, -1.0]]), atol=1e-3, rtol=0)
+    torch.testing.assert_close(norm_share, torch.tensor([[1.0, 1.0]]))  # 3 at both places
+    torch.testing.assert_close(norm_standard, torch.tensor([[0.0, 0.0]]))
+
+
+@settings(max_examples=30, deadline=None)
+@given(scale=st.floats(0.5, 100), seed=st.integers(0, 1000))
+def test_it_does_not_depend_on_the_scale_of_stage_or_head(scale: float, seed: int) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    stage, features, logits = (
+        torch.rand(2, n, *side, generator=rng) for n, side in ((6, (3, 4)), (8, (3, 4)), (5, ()))
+    )
+    head, louder = nn.Linear(8, 5), nn.Linear(8, 5)
+    head.weight.data = torch.randn(5, 8, generator=rng)
+    louder.weight.data = scale * head.weight.data
+    one, other = belief(stage, features, logits, head), belief(scale * stage, features, logits, louder)
+    assert one.shape == (2, BELIEF_CHANNELS, 3, 4)
+    torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)  # but for the little that keeps 0 / 0 away
+
+
+def test_sure_of_a_class_belief_is_that_classs_activation_map() -> None:
+    torch.manual_seed(0)
+    classifier = Classifier("test_resnet", 3).eval()
+    classifier.network.get_classifier().bias.data = torch.tensor([0.0, 1000.0, 0.0])
+    images = torch.randn(2, 3, 64, 96)
+    with torch.no_grad():
+        logits, stages = classifier.look_believing(images)
+        plain, without = classifier.look(images)
+    torch.testing.assert_close(logits, plain)
+    assert len(stages) == len(without) + 1
+    wanted = class_activation(classifier, images, torch.tensor([1, 1])).clamp_min(0)
+    torch.testing.assert_close(stages[-1][:, 0], wanted / wanted.amax(dim=(1, 2), keepdim=True))
+
+
+def test_a_mapping_that_believes_comes_back_from_its_file(tmp_path) -> None:
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", 3)
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels, believes=True), ["a", "b", "c"], True).eval()
+    save_mapping(tmp_path / "m.safetensors", network, {"size": 64})
+    again, about = load_mapping(tmp_path / "m.safetensors")
+    assert about["believes"] is True
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(again(images), network(images), atol=0, rtol=0)

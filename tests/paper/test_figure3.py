@@ -1,0 +1,190 @@
+"""Figure 3: what other classifiers still see."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from casmap.data.batches import normalised
+from casmap.errors import UserError
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.inference.saliency_map import SaliencyMap, binary_mask
+from casmap.models.classifier import Classifier
+from casmap.models.files import load_classifier, save_classifier
+from casmap.paper.claims import HOLDS, TIE
+from casmap.paper.figure3 import (
+    PAPER_CLASSIFIERS,
+    QUICK_CLASSIFIERS,
+    claims,
+    figure3,
+    form,
+    planned,
+    random_mask,
+    run_figure3,
+    versions,
+)
+from casmap.paper.setting import find_setting
+
+
+@given(arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)), st.integers(0, 9))
+def test_a_random_mask_has_as_many_pixels_and_is_the_same_each_time(mask, seed) -> None:
+    found = random_mask(mask, seed)
+    assert found.shape == mask.shape
+    assert found.sum() == mask.sum()
+    np.testing.assert_array_equal(found, random_mask(mask, seed))
+
+
+def test_a_random_mask_has_nothing_to_do_with_the_mask() -> None:
+    mask = np.zeros((64, 64), bool)
+    mask[:, :32] = True
+    overlaps = [(random_mask(mask, seed) & mask).sum() / mask.sum() for seed in range(40)]
+    assert 0.45 < np.mean(overlaps) < 0.55
+    assert not np.array_equal(random_mask(mask, 0), random_mask(mask, 1))
+
+
+def test_versions_by_hand() -> None:
+    f = Classifier("test_resnet", classes=3)
+    pictures = np.random.default_rng(0).integers(0, 255, (2, 32, 32, 3), np.uint8)
+    masks = np.zeros((2, 32, 32), bool)
+    masks[:, 8:16, 8:16] = True
+    filled = 255 - pictures
+    seen = versions(f, pictures, masks, filled)
+    whole = normalised(pictures, f.mean, f.std)
+    assert list(seen) == ["whole", "masked-in", "masked-out", "inpainted"]
+    torch.testing.assert_close(seen["whole"], whole)
+    assert (seen["masked-in"][:, :, :8] == 0).all()
+    torch.testing.assert_close(seen["masked-in"][:, :, 8:16, 8:16], whole[:, :, 8:16, 8:16])
+    assert (seen["masked-out"][:, :, 8:16, 8:16] == 0).all()
+    torch.testing.assert_close(seen["masked-in"] + seen["masked-out"], whole)
+    torch.testing.assert_close(seen["inpainted"], normalised(filled, f.mean, f.std))
+
+
+@pytest.fixture
+def setting(small):
+    return replace(small, data="scenes:classes=3,photos=12,size=32", test="scenes:classes=3,photos=20,size=32")
+
+
+def classifier(path, classes, seed=0, backbone="test_resnet"):
+    torch.manual_seed(seed)
+    save_classifier(path, Classifier(backbone, len(classes)), classes, {"origin": "Untrained."})
+    return str(path)
+
+
+def test_accuracies_are_counted_and_a_second_start_asks_nobody(setting, tmp_path, quiet, monkeypatch) -> None:
+    monkeypatch.setattr("casmap.paper.figure3.KEPT", 16)  # twenty photos in two parts
+    photos = setting.held_out_photos()
+    places = [
+        classifier(tmp_path / f"{backbone}.safetensors", list(photos.classes), backbone=backbone)
+        for backbone in ("test_resnet", "test_efficientnet")
+    ]
+    outcome = run_figure3(setting, None, places, tmp_path, quiet)
+    assert [str(row[0]) for row in outcome.rows] == ["test_resnet", "test_efficientnet"]
+    cells = {(r["classifier"], r["masks"], r["version"]): r["accuracy"] for r in outcome.records}
+    assert len(cells) == 2 * (1 + 3 * 3)
+    assert len(list((tmp_path / "figure3" / "parts").iterdir())) == 3 * 2
+    f, _ = load_classifier(places[0])
+    (path,) = tmp_path.glob("trainings/E-shared-F-*/mapping.safetensors")
+    pictures = np.stack([photos.image(i) for i in range(len(photos))])
+    masks = binary_mask(SaliencyMapper.load(path).masks(pictures)[0])
+    filled = np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)])
+    with torch.no_grad():
+        for version, images in versions(f.eval(), pictures, masks, filled).items():
+            right = float((f(images).argmax(dim=1).numpy() == photos.labels).mean())
+            masker = "none" if version == "whole" else "Baseline"
+            assert cells["test_resnet", masker, version] == pytest.approx(
+                right, abs=0.051
+            )  # one at the border may flip
+    monkeypatch.setattr("casmap.paper.figure3.look", lambda *_: pytest.fail("asked again"))
+    assert run_figure3(setting, None, places, tmp_path, quiet) == outcome
+
+
+def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew(setting, tmp_path, quiet) -> None:
+    classes = list(setting.held_out_photos().classes)
+    for folder in ("a", "b"):
+        (tmp_path / folder / "c").mkdir(parents=True)
+    places = [
+        classifier(tmp_path / folder / "c" / "classifier.safetensors", classes, seed)
+        for seed, folder in enumerate("ab")
+    ]
+    outcome = run_figure3(setting, None, places, tmp_path, quiet)
+    assert [str(row[0]) for row in outcome.rows] == places
+    classifier(Path(places[0]), classes, seed=7)
+    before = len(list((tmp_path / "figure3" / "parts").iterdir()))
+    run_figure3(setting, None, places, tmp_path, quiet)
+    assert len(list((tmp_path / "figure3" / "parts").iterdir())) == 2 * before
+
+
+def test_a_classifier_of_other_classes_is_refused_before_anything_is_trained(setting, tmp_path, quiet) -> None:
+    place = classifier(tmp_path / "other.safetensors", ["cat", "dog"])
+    with pytest.raises(UserError, match="does not know exactly the 3 classes"):
+        run_figure3(setting, None, [place], tmp_path / "out", quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_mappings_alone_need_classifiers_and_none_may_be_called_random(setting, tmp_path, quiet) -> None:
+    with pytest.raises(UserError, match="Name the classifiers to ask"):
+        run_figure3(setting, [tmp_path / "m.onnx"], None, tmp_path / "out", quiet)
+    (tmp_path / "random").mkdir()
+    mapping = tmp_path / "random" / "mapping.onnx"
+    mapping.write_bytes(SHIPPED.read_bytes())
+    with pytest.raises(UserError, match="cannot be called 'random'"):
+        run_figure3(setting, [mapping], ["lite0"], tmp_path / "out", quiet)
+
+
+def test_the_quick_form_trains_its_classifiers(setting, tmp_path, quiet, monkeypatch) -> None:
+    monkeypatch.setattr("casmap.paper.figure3.QUICK_CLASSIFIERS", {"test_resnet": 2, "test_efficientnet": 1})
+    outcome = run_figure3(setting, None, None, tmp_path, quiet)
+    assert [str(row[0]) for row in outcome.rows] == [
+        "test_resnet, seed 0", "test_resnet, seed 1", "test_efficientnet, seed 0",
+    ]  # fmt: skip
+    assert len(list(tmp_path.glob("trainings/classifier-*"))) == 3  # the first is f(0) itself, trained once
+
+
+def test_quick_classifiers_are_ten_of_three_architectures_or_more() -> None:
+    recipes, ready = form(find_setting(None))
+    assert len(recipes) >= 10
+    assert len(QUICK_CLASSIFIERS) >= 3
+    assert not ready
+
+
+def test_the_papers_classifiers_are_twenty_resnets_and_seventeen_of_torchvision() -> None:
+    recipes, ready = form(find_setting("ImageNet", paper=True))
+    assert len(recipes) == 20
+    assert {recipe.seed for recipe in recipes.values()} == set(range(20))
+    assert not any(recipe.pretrained for recipe in recipes.values())
+    assert len(ready) == len(set(PAPER_CLASSIFIERS)) == 17
+    plan = planned(find_setting("ImageNet", paper=True), 1_281_167, 1000)
+    assert [(one.runs, one.maps) for one in plan] == [(1, True), (1, True), (20, False)]  # f(0) is pretrained
+
+
+def answers(masked_in: float, masked_out: float, inpainted: float, photos: int = 200):
+    shares = {"whole": 0.9, "masked-in": masked_in, "masked-out": masked_out, "inpainted": inpainted}
+    return {version: [number < share * photos for number in range(photos)] for version, share in shares.items()}
+
+
+def test_what_the_paper_concludes_holds_where_its_figure_says_so() -> None:
+    found = {
+        "f": {"CASM": answers(0.7, 0.1, 0.1), "Baseline": answers(0.5, 0.1, 0.4), "random": answers(0.1, 0.1, 0.8)}
+    }
+    told = claims(found, ["CASM", "Baseline"])
+    assert [claim.verdict for claim in told] == [HOLDS] * 3
+    assert "CASM +0.0 [+0.0, +0.0], Baseline +30.0" in told[1].here
+
+
+def test_equal_masks_settle_nothing() -> None:
+    found = {
+        "f": {"CASM": answers(0.5, 0.1, 0.3), "Baseline": answers(0.5, 0.1, 0.3), "random": answers(0.1, 0.1, 0.8)}
+    }
+    assert [claim.verdict for claim in claims(found, ["CASM", "Baseline"])] == [TIE] * 3
+
+
+def test_a_single_mapping_has_dots_and_no_conclusions() -> None:
+    found = {"f": {"mine": answers(0.5, 0.1, 0.3), "random": answers(0.1, 0.1, 0.8)}}
+    outcome = figure3(found, {"f": "lite0"}, "lite0", ["mine"], "pets", papers=False)
+    assert outcome.claims == []
+    assert outcome.figures[""].startswith(b"\x89PNG")

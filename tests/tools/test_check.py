@@ -1,0 +1,132 @@
+"""Can masks be trusted, told without boxes."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from casmap.data.scenes import Scenes
+from casmap.inference.mapper import SaliencyMapper
+from casmap.tools.check import OWN, Checked, look, run_check, versions
+
+
+class Painter:
+    """Stands for a network whose class is the brightest corner, and whose mask marks a corner of our choice."""
+
+    def __init__(self, corner: int) -> None:
+        self.classes, self.predicts = ["left", "right"], True
+        self.mean, self.std = (0.5,) * 3, (0.5,) * 3
+        self.corner = corner
+
+    def run(self, images):
+        side = images.shape[-1] // 4
+        bright = [images[:, :, :side, :side].mean((1, 2, 3)), images[:, :, :side, -side:].mean((1, 2, 3))]
+        masks = np.zeros((len(images), *images.shape[-2:]), np.float32)
+        masks[:, : side + 4, : side + 4] = 1 - self.corner
+        masks[:, : side + 4, -side - 4 :] = np.maximum(masks[:, : side + 4, -side - 4 :], self.corner)
+        return masks, np.stack([bright[0] - 0.01, bright[1]], axis=1) * 20  # where both are alike, right
+
+
+class Corners:
+    """Grey photos with one white corner that tells the class."""
+
+    classes = ["left", "right"]  # noqa: RUF012
+    names = [f"{number}.png" for number in range(24)]  # noqa: RUF012
+    labels = np.zeros(24, np.int64)  # all are bright at the left
+
+    def __len__(self) -> int:
+        return 24
+
+    def image(self, index: int, least=None):
+        picture = np.full((64, 64, 3), 100, np.uint8)
+        picture[:16, :16] = 255
+        return picture
+
+    def annotation(self, index: int):
+        return None
+
+
+def checked(corner: int, quiet) -> Checked:
+    mapper = SaliencyMapper(Painter(corner), 64)
+    return look(mapper, Corners(), {OWN: (lambda pictures: mapper.masks(pictures)[1], (0.5,) * 3)}, quiet)
+
+
+def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing(quiet) -> None:
+    found = checked(0, quiet)
+    means = {version: float(values.mean()) for version, values in found.right[OWN].items()}
+    assert (means["whole"], means["masked-in"]) == (1.0, 1.0)
+    assert found.sure["masked-in"].min() > 0.9
+    assert found.sure["inpainted"].max() < 0.7
+    (sentence,) = found.complaints  # the evidence is the same corner in all
+    assert "at the top left" in sentence
+
+
+def test_a_mask_beside_the_evidence_is_complained_of(quiet) -> None:
+    found = checked(1, quiet)
+    assert found.sure["inpainted"].min() > 0.9
+    told = " ".join(found.complaints)
+    assert "still right in 100%" in told
+    assert "at the top right" in told
+
+
+def test_the_worst_come_first() -> None:
+    sure = {"masked-in": np.array([0.9, 0.1, 0.5]), "inpainted": np.array([0.1, 0.9, 0.5])}
+    found = Checked(["a", "b", "c"], np.zeros(3, np.int64), ["x"], {}, sure, np.zeros((3, 4, 4), np.float32), True)
+    assert found.worst.tolist() == [1, 2, 0]
+
+
+def test_versions_share_the_picture_between_them() -> None:
+    chance = np.random.default_rng(0)
+    pictures = chance.integers(0, 255, (2, 8, 8, 3), np.uint8)
+    masks = chance.random((2, 8, 8)) > 0.5
+    shown = versions(pictures, masks, 255 - pictures, (0.5, 0.25, 0.0))
+    assert (shown["masked-in"][~masks] == [128, 64, 0]).all()
+    np.testing.assert_array_equal(shown["masked-in"][masks], pictures[masks])
+    np.testing.assert_array_equal(shown["masked-out"][~masks], pictures[~masks])
+    assert (shown["masked-out"][masks] == [128, 64, 0]).all()
+    np.testing.assert_array_equal(shown["inpainted"], 255 - pictures)
+
+
+def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_path) -> None:
+    scenes = "scenes:classes=4,photos=20,size=64"
+    done = casmap("check", mapping, scenes, "--classifier", knowing, "--out", "sheet")
+    assert done.code == 0, done.complained
+    content = json.loads((tmp_path / "sheet" / "check.json").read_text())
+    assert content["photos"] == 20
+    assert content["known"]
+    assert len(content["right"]) == 2
+    rows = list(csv.DictReader((tmp_path / "sheet" / "check.csv").open()))
+    assert sorted(int(row["worst"]) for row in rows) == list(range(1, 21))
+    worst = min(rows, key=lambda row: float(row["sure, masked-in"]) - float(row["sure, inpainted"]))
+    assert worst["worst"] == "1"
+    page = (tmp_path / "sheet" / "check.html").read_text()
+    assert page.count("data:image/png") == 3  # twenty photos, eight in a row
+    assert page.index(worst["photo"]) < page.index(next(row["photo"] for row in rows if row["worst"] == "20"))
+
+
+def test_photos_of_other_classes_are_compared_with_the_first_opinion(quiet, tmp_path) -> None:
+    from casmap.inference.mapper import SHIPPED
+
+    found = run_check(SHIPPED, "scenes:classes=2,photos=6,size=64", tmp_path, None, None, quiet)
+    assert not found.known
+    assert found.right[OWN]["whole"].tolist() == [1.0] * 6
+    assert "of the same opinion" in quiet.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [(["nowhere.onnx", "scenes"], "nowhere.onnx"), (["MAPPING", "nowhere"], "nowhere")],
+)
+def test_what_cannot_be_checked_is_one_sentence(casmap, mapping, arguments, word) -> None:
+    assert word in casmap("check", *(mapping if word == "MAPPING" else word for word in arguments)).sentence()
+
+
+def test_a_classifier_of_other_classes_is_refused(casmap, mapping, classifier) -> None:
+    done = casmap("check", mapping, "scenes:classes=4,photos=8,size=64", "--classifier", classifier)
+    assert "does not know exactly the 4 classes" in done.sentence()
+
+
+def test_scenes_are_held_out(quiet, tmp_path, mapping) -> None:
+    found = run_check(mapping, "scenes:classes=4,photos=8,size=64", tmp_path, None, None, quiet)
+    assert not set(found.names) & set(Scenes(classes=4, photos=8, size=64).names)

@@ -1,0 +1,118 @@
+"""Corrected photos teach the decoder."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from casmap.data.scenes import Scenes
+from casmap.data.subsets import Subset
+from casmap.data.write import write_photos
+from casmap.errors import UserError
+from casmap.evaluation.intervals import paired_interval
+from casmap.evaluation.localization import mask_iou
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.models.files import load_mapping
+from casmap.paper.trainings import Trainings
+from casmap.tools.correct import Agreement, Corrected, agreement, correct, truth
+
+
+@pytest.fixture
+def trained(small, quiet, tmp_path):
+    """A mapping that has hardly learned anything."""
+    photos = Scenes(classes=4, photos=40, size=64)
+    recipe = small.recipe.replace(size=64)
+    trainings = Trainings(tmp_path / "trainings", quiet)
+    return trainings.mapping(photos, recipe, trainings.classifier(photos, recipe))
+
+
+def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=120, size=64, seed=5)
+    few, others = Subset(photos, np.arange(24)), Subset(photos, np.arange(24, 120))
+    path = correct(trained, few, tmp_path / "out", steps=60)
+    before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (trained, path))
+    assert paired_interval(after, before)[0] > 0.01
+    (old, _), (new, about) = load_mapping(trained), load_mapping(path)
+    for a, b in zip(old.encoder.state_dict().values(), new.encoder.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    assert about["corrected"] == {"photos": 24, "steps": 60}
+    assert about["size"] == 64
+
+
+def test_the_same_corrections_give_the_same_mapping(trained, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=12, size=64, seed=5)
+    files = [correct(trained, photos, tmp_path / name, steps=3) for name in ("a", "b")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_agreement_is_the_iou_of_the_binary_mask(trained) -> None:
+    photos = Scenes(classes=4, photos=6, size=64, seed=5)
+    mapper = SaliencyMapper.load(trained)
+    found = agreement(mapper, photos)
+    wanted = [mask_iou(mapper(photos.image(i)).binary(), photos.annotation(i).mask) for i in range(6)]
+    assert found.overlaps.tolist() == pytest.approx(wanted)
+    assert found.classes == [photos.classes[label] for label in photos.labels]
+
+
+def test_classes_are_told_worst_first() -> None:
+    found = Agreement(["a", "b", "c"], ["cat", "dog", "cat"], np.array([0.2, 0.1, 0.4]))
+    assert list(found.by_class()) == ["dog", "cat"]
+    count, mean = found.by_class()["cat"]
+    assert (count, round(mean, 3)) == (2, 0.3)
+
+
+class Boxed:
+    """Scenes of which only boxes are known, and of every second one nothing."""
+
+    def __init__(self, scenes: Scenes) -> None:
+        self.scenes = scenes
+        self.classes, self.names, self.labels = scenes.classes, scenes.names, scenes.labels
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def image(self, index: int, least=None):
+        return self.scenes.image(index)
+
+    def annotation(self, index: int):
+        return None if index % 2 else replace(self.scenes.annotation(index), mask=None)
+
+
+def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos_count() -> None:
+    scenes = Scenes(classes=2, photos=6, size=64)
+    corrected = Corrected(Boxed(scenes))
+    assert corrected.names == scenes.names[::2]
+    x0, y0, x1, y1 = np.rint(scenes.annotation(2).boxes[0]).astype(int)
+    said = truth(corrected, 1, (64, 64, 3))
+    assert (said[y0:y1, x0:x1] == 255).all()
+    assert (said == 255).sum() == (y1 - y0) * (x1 - x0)
+    picture = corrected.image(1)
+    np.testing.assert_array_equal(picture[..., :3], scenes.image(2))
+    np.testing.assert_array_equal(picture[..., 3], said)
+
+
+def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
+    photos = Scenes(classes=2, photos=8, size=64)
+    with pytest.raises(UserError, match="cannot learn any more"):
+        correct(SHIPPED, photos, tmp_path / "a")
+    with pytest.raises(UserError, match="Only 4 photos are corrected"):
+        correct(trained, Subset(photos, np.arange(4)), tmp_path / "b")
+    correct(trained, photos, tmp_path / "c", steps=1)
+    with pytest.raises(UserError, match="already holds a mapping"):
+        correct(trained, photos, tmp_path / "c", steps=1)
+
+
+def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> None:
+    write_photos(Scenes(classes=4, photos=12, size=64), tmp_path / "scenes")
+    data = ["scenes/photos", "--masks", "scenes/masks"]
+    done = casmap("correct", mapping, *data, "--steps", "2", "--out", "new")
+    assert done.code == 0, done.complained
+    for word in ("class-00", "before", "after", "all"):
+        assert word in done.said
+    assert (tmp_path / "new" / "mapping.safetensors").exists()
+    done = casmap("correct", mapping, *data, "--steps", "0", "--out", "other")
+    assert done.code == 0
+    assert "after" not in done.said
+    assert not (tmp_path / "other").exists()
+    assert "None of these photos" in casmap("correct", mapping, "scenes/photos", "--out", "x").sentence()

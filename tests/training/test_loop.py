@@ -1,0 +1,382 @@
+"""Around Algorithm 1: a run that is killed and resumed ends as one that never was."""
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from safetensors.torch import load_file, save_file
+
+from casmap.cli.main import main
+from casmap.data.batches import Batches
+from casmap.data.scenes import Scenes
+from casmap.models.classifier import Classifier
+from casmap.models.files import load_mapping, read_tree
+from casmap.training import loop as trainer
+from casmap.training import teacher
+from casmap.training.lambda_r import AreaController, FixedLambdaR
+from casmap.training.log import read_log
+from casmap.training.loop import set_up, settle
+from casmap.training.recipes import PAPER, QUICK
+from casmap.training.run import Run
+
+SCENES = "scenes:classes=4,photos=32,size=32"
+OPTIONS = {
+    "backbone": "test_resnet", "size": 32, "batch": 8, "epoch-share": 1, "first-steps": 6, "steps": 8, "area": 0.3,
+    "thinning": "L100", "period": 2, "sample-limit": 4, "checkpoint-every": 2, "threads": 1, "device": "cpu",
+    "taught-steps": 20, "teacher-size": 64,
+}  # fmt: skip
+WEIGHTS = "weights.safetensors"  # so that the head of f(0) is fitted before all of it is trained
+TRAIN = ["train", SCENES, f"--weights={WEIGHTS}", *(f"--{name}={value}" for name, value in OPTIONS.items())]
+
+# Where the runs die. All of them are forked from one process that has imported everything, and each is the command line
+# itself; SIGKILL comes at an exact place instead of at some moment.
+DEATHS = {
+    "the head of f(0), half fitted": ("line-search", None),
+    "f(0), before a checkpoint": ("add classifier-log 1", None),
+    "f(0), after a checkpoint": ("add classifier-log 5", "classifier-checkpoint.safetensors"),
+    "Algorithm 1, before a checkpoint": ("add log 1", None),
+    "Algorithm 1, after a checkpoint": ("add log 5", "checkpoint.safetensors"),
+    "in the middle of writing a checkpoint": ("write checkpoint 3", "checkpoint.safetensors"),
+    "after the last step": ("settle", "checkpoint.safetensors"),
+    "before the teacher's first masks": ("agreement 2", None),
+    "after the teacher's first masks": ("agreement 5", None),
+    "the second stage, before a checkpoint": ("add taught-log 1", None),
+    "the second stage, after a checkpoint": ("add taught-log 19", "taught-checkpoint.safetensors"),
+}
+KILLER = """
+import json, os, signal, sys
+import casmap.models.files as files
+import casmap.training.head as head
+import casmap.training.log as log
+import casmap.training.teacher as teacher
+import casmap.training.loop as trainer
+from casmap.cli.main import main
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def run(where, arguments):
+    what, *rest = where.split()
+    add, save, written = log.Log.add, files.save_file, [0]
+
+    def killing_add(self, step, **numbers):
+        add(self, step, **numbers)
+        if [self.path.stem, str(step)] == rest:
+            die()
+
+    def killing_save(tensors, path, metadata):
+        save(tensors, path, metadata)
+        if os.path.basename(path).startswith("." + rest[0] + "-"):
+            written[0] += 1
+            if written[0] == int(rest[1]):
+                os.truncate(path, os.path.getsize(path) // 2)
+                die()
+
+    if what == "add":
+        log.Log.add = killing_add
+    elif what == "write":
+        files.save_file = killing_save
+    elif what == "settle":
+        trainer.settle = lambda *_: die()
+    elif what == "line-search":
+        head.cross_entropy = lambda *_: die()
+    else:
+        agreement, asked = teacher.agreement, []
+        teacher.agreement = lambda *maps: asked.append(0) or (die() if len(asked) == int(rest[0]) else agreement(*maps))
+    teacher.FILE = 8
+    sys.argv = ["casmap", *arguments]
+    main()
+
+for where, arguments in json.loads(sys.argv[1]):
+    child = os.fork()
+    if not child:
+        run(where, arguments)
+    _, status = os.waitpid(child, 0)
+    print("died of", os.WTERMSIG(status) if os.WIFSIGNALED(status) else "old age", flush=True)
+"""
+
+
+def _casmap(*arguments: object) -> int:
+    """The command line in this process; returns its exit code."""
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["casmap", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    torch.set_num_threads(threads)
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _weights_here_and_masks_in_four_files(tmp_path_factory):
+    torch.manual_seed(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("here"))
+        patch.setattr(teacher, "FILE", 8)
+        save_file(timm.create_model("test_resnet", num_classes=4).state_dict(), WEIGHTS)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The folder of a run that was never stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert _casmap(*TRAIN, "--out", folder) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory) -> dict[str, Path]:
+    """The folders of runs that were killed, by where."""
+    root = tmp_path_factory.mktemp("killed")
+    folders = {death: root / str(number) for number, death in enumerate(DEATHS)}
+    orders = [(DEATHS[death][0], [*TRAIN, "--out", str(folder)]) for death, folder in folders.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", KILLER, json.dumps(orders)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    deaths = [line for line in done.stdout.splitlines() if line.startswith("died of")]
+    assert deaths == ["died of 9"] * len(DEATHS), done.stderr
+    return folders
+
+
+def _same_tensors(one: Path, other: Path) -> bool:
+    mine, yours = load_file(one), load_file(other)
+    return mine.keys() == yours.keys() and all(
+        mine[name].dtype == yours[name].dtype and mine[name].numpy().tobytes() == yours[name].numpy().tobytes()
+        for name in mine
+    )
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_killed_run_goes_on_and_ends_bit_for_bit_as_one_that_was_not(whole, killed, tmp_path, death) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed[death], folder)
+    assert not (folder / "mapping.safetensors").exists()
+    checkpoints = {path.name for path in folder.glob("*checkpoint.safetensors") if not path.name.startswith(".")}
+    assert checkpoints == ({DEATHS[death][1]} if DEATHS[death][1] else set())
+    assert _casmap(*TRAIN, "--out", folder, "--resume") == 0
+    assert _same_tensors(folder / "mapping.safetensors", whole / "mapping.safetensors")
+    assert _same_tensors(folder / "classifier.safetensors", whole / "classifier.safetensors")
+    assert _same_tensors(folder / "casm.safetensors", whole / "casm.safetensors")
+    for name in ("log.csv", "classifier-log.csv", "taught-log.csv", "recipe.json"):
+        assert (folder / name).read_text() == (whole / name).read_text(), name
+    about, wanted = (load_mapping(path / "mapping.safetensors")[1] for path in (folder, whole))
+    assert about == wanted
+    assert not list(folder.glob("[!.]*checkpoint*"))
+    assert not (folder / "teacher-masks").exists()
+
+
+def test_it_goes_on_from_its_checkpoint_and_not_from_the_beginning(killed, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
+    assert read_tree(folder / "checkpoint.safetensors")["step"] == 4
+    begun: list[int] = []
+    real = Batches.between
+
+    def between(self, start, stop, device="cpu"):
+        begun.append(start)
+        return real(self, start, stop, device)
+
+    monkeypatch.setattr(Batches, "between", between)
+    assert _casmap("train", SCENES, "--out", folder, "--resume") == 0  # without any option: they are kept
+    assert begun[0] == 4
+
+
+def test_the_teachers_masks_that_are_there_are_not_made_anew(killed, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["after the teacher's first masks"], folder)
+    assert [path.name for path in sorted((folder / "teacher-masks").glob("*.npy"))] == ["000000.npy", "000001.npy"]
+    batches, agreement = [], teacher.agreement
+    monkeypatch.setattr(teacher, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
+    assert _casmap("train", SCENES, "--out", folder, "--resume") == 0
+    assert batches == [16, 16, 8, 8]  # all 32 photos for the cut, then the two files that were not there
+
+
+def test_the_interval_of_checkpoints_may_change_and_changes_nothing(whole, killed, tmp_path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
+    assert _casmap(*TRAIN, "--out", folder, "--resume", "--checkpoint-every", 1) == 0
+    assert _same_tensors(folder / "mapping.safetensors", whole / "mapping.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--steps", "9"), "steps = 8, not 9"),
+        (("--area", "0.4"), "area = 0.3, not 0.4"),
+        (("--thinning", "F"), "thinning = 'L100', not 'F'"),
+        (("--flip",), None),  # as it was: no difference
+        (("--no-flip",), "flip = True, not False"),
+        (("--recipe", "paper", "--no-pretrained"), "was begun with"),
+    ],
+)
+def test_resuming_with_another_option_names_the_difference(killed, tmp_path, capsys, option, said) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    code = _casmap("train", SCENES, "--out", folder, "--resume", *option)
+    if said is None:
+        assert code == 0
+        return
+    assert code == 2
+    complaint = capsys.readouterr().err
+    assert said in complaint
+    assert "resume it with the same options" in complaint
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_a_second_start_in_a_folder_is_refused_and_touches_nothing(whole, capsys) -> None:
+    before = {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()}
+    assert _casmap(*TRAIN, "--out", whole) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
+    rows = read_log(whole / "log.csv")
+    assert [row["step"] for row in rows] == list(range(1, 9))
+    # f(0) and the newest; a copy at steps 2 and 4 makes four, which is the limit: from then on one goes for each.
+    assert [row["samples"] for row in rows] == [2, 3, 3, 4, 4, 4, 4, 4]
+    network, about = load_mapping(whole / "mapping.safetensors")
+    assert about["size"] == 32
+    assert about["classes"] == ["class-00", "class-01", "class-02", "class-03"]
+    assert network.predicts
+    assert network.decoder.believes
+    assert not load_mapping(whole / "casm.safetensors")[0].decoder.believes
+    assert [row["step"] for row in read_log(whole / "taught-log.csv")] == list(range(1, 21))
+    assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
+    assert about["training"]["steps"] == 8
+    assert about["training"]["origin"] in (whole / "run.log").read_text()
+    # A row says at which price its step was made; the file says the price that came of the last one.
+    assert about["training"]["lambda_r"] != pytest.approx(rows[-1]["lambda_r"])
+    assert 0.5 < about["training"]["lambda_r"] / rows[-1]["lambda_r"] < 2
+
+
+RECIPE = QUICK.replace(size=32, batch=8, epoch_share=1.0, device="cpu")
+
+
+def _players(**changes):
+    torch.manual_seed(0)
+    return set_up(Classifier("test_resnet", 4), RECIPE.replace(**changes))
+
+
+@pytest.fixture(scope="module")
+def batches() -> Batches:
+    return Batches(Scenes(classes=4, photos=16, size=32), 32, 8, (0.5,) * 3, (0.2,) * 3)
+
+
+def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "SETTLE", 3)
+    players = _players()
+    players.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # whatever came before
+    stem = players.classifier.network.conv1
+    with torch.no_grad():
+        clean = [stem(images).mean(dim=(0, 2, 3)) for images, _ in batches.between(0, 3)]
+    area = settle(players, batches, torch.device("cpu"))
+    found = players.classifier.network.bn1.running_mean
+    torch.testing.assert_close(found, torch.stack(clean).mean(0), rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        masks = [players.mapping(x, players.classifier.look(x)[1]).mean() for x, _ in batches.between(0, 3)]
+    assert area == pytest.approx(float(torch.stack(masks).mean()), rel=1e-5)
+    assert not players.classifier.training
+    assert not players.mapping.training
+
+
+@pytest.mark.parametrize("changes", [{"thinning": "F"}, {"freeze_batch_norm": True}])
+def test_batch_norms_that_were_to_stay_stay(batches, monkeypatch, changes) -> None:
+    monkeypatch.setattr(trainer, "SETTLE", 2)
+    players = _players(**changes)
+    before = copy.deepcopy(players.classifier.state_dict())
+    settle(players, batches, torch.device("cpu"))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in players.classifier.state_dict().items())
+
+
+def test_both_learning_rates_fall_to_a_tenth_every_20_of_70_epochs(tmp_path) -> None:
+    players = _players(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
+    recipe = RECIPE.replace(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
+    steps, found = 70 * 3, []
+    run = Run(tmp_path / "run", recipe)
+    for step, batch in enumerate(trainer._scheduled(players, range(steps), recipe, run, 0, steps)):
+        assert batch == step
+        found.append([o.param_groups[0]["lr"] for o in (players.classifier_optimizer, players.mapping_optimizer)])
+    tenths = [0] * 60 + [1] * 60 + [2] * 60 + [3] * 30
+    for (classifier_rate, mapping_rate), tenth in zip(found, tenths, strict=True):
+        assert classifier_rate == pytest.approx(0.001 * 0.1**tenth)
+        assert mapping_rate == pytest.approx(0.002 * 0.1**tenth)
+
+
+def test_the_optimisers_are_the_papers() -> None:
+    players = set_up(Classifier("test_resnet", 4), PAPER.replace(backbone="test_resnet", device="cpu"))
+    sgd, adam = players.classifier_optimizer, players.mapping_optimizer
+    assert isinstance(sgd, torch.optim.SGD)
+    assert isinstance(adam, torch.optim.Adam)
+    told = sgd.param_groups[0]
+    assert [told[name] for name in ("lr", "momentum", "weight_decay", "nesterov")] == [0.001, 0.9, 1e-4, False]
+    told = adam.param_groups[0]
+    assert [told[name] for name in ("lr", "weight_decay", "betas", "eps")] == [0.001, 1e-4, (0.9, 0.999), 1e-8]
+    assert isinstance(players.lambda_r, FixedLambdaR)
+    assert players.lambda_r.value == pytest.approx(10.0 * torch.log(torch.tensor(4.0)).item() / 6.907755)
+    assert players.clip == 10.0
+
+
+def test_lambda_is_a_number_or_found_for_an_area() -> None:
+    assert isinstance(_players(area=0.4).lambda_r, AreaController)
+    assert _players(area=0.4).lambda_r.target == 0.4
+    fixed = _players(lambda_r=3.0).lambda_r
+    assert isinstance(fixed, FixedLambdaR)
+    assert fixed.value == 3.0
+
+
+def test_a_mapping_with_an_encoder_of_its_own_ends_in_a_file_that_predicts_no_class(tmp_path) -> None:
+    folder = tmp_path / "run"
+    fast = ["--encoder", "separate", "--taught-steps", "0", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
+    assert _casmap(*TRAIN, *fast, "--out", folder) == 0
+    network, _ = load_mapping(folder / "mapping.safetensors")
+    assert not network.predicts
+    classifier = load_file(folder / "classifier.safetensors")
+    assert any(
+        not torch.equal(tensor, classifier[f"/classifier/{name}"])
+        for name, tensor in network.encoder.state_dict().items()
+        if name.endswith("conv1.weight")
+    )
+
+
+def test_resuming_a_finished_run_trains_nothing_anew(whole, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    trained: list[int] = []
+    real = trainer.casm
+    monkeypatch.setattr(trainer, "casm", lambda *players: (trained.append(1) or row for row in real(*players)))
+    assert _casmap(*TRAIN, "--out", folder, "--resume") in (0, 2)
+    assert not trained
+
+
+@pytest.mark.parametrize("photos", ["scenes:classes=6,photos=32,size=32", f"{SCENES},seed=3"])
+def test_resuming_on_other_photos_is_refused(killed, tmp_path, photos) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
+    assert _casmap("train", photos, "--out", folder, "--resume") == 2
+
+
+def test_a_handful_of_photos_is_trained_on_or_refused_in_a_sentence(tmp_path) -> None:
+    arguments = [f"--{name}={value}" for name, value in OPTIONS.items() if name != "epoch-share"]
+    data = "scenes:classes=4,photos=8,size=32"
+    assert _casmap("train", data, "--no-pretrained", *arguments, "--out", tmp_path / "run") in (0, 2)
+
+
+def test_nothing_of_an_unfinished_checkpoint_is_left_in_the_end(killed, tmp_path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(killed["in the middle of writing a checkpoint"], folder)
+    assert _casmap(*TRAIN, "--out", folder, "--resume") == 0
+    assert not list(folder.glob(".*checkpoint*"))

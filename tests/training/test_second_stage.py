@@ -1,0 +1,166 @@
+"""The second stage: what is taught, by hand; that it moves with the photo; that it is learned."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from casmap.data.batches import Batches
+from casmap.data.resizing import resize
+from casmap.data.scenes import Scenes
+from casmap.errors import UserError
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.classifier import Classifier
+from casmap.models.decoder import Decoder
+from casmap.models.network import SaliencyNetwork
+from casmap.training import teacher
+from casmap.training.log import read_log
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run
+from casmap.training.second_stage import PhotosWithMasks, teach
+from casmap.training.teacher import GRID, TaughtMasks, agreement, cut_out, fitting_cut
+
+SIZE = 64
+RECIPE = QUICK.replace(
+    size=SIZE, batch=16, taught_steps=60, taught_lr=0.01, teacher_size=96, smallest_crop=0.5, device="cpu"
+)
+
+
+def test_agreement_by_hand() -> None:
+    mask = torch.tensor([1.0, 0.36, 0.0, 0.0]).repeat_interleave(16).expand(64, 64)[None, None]
+    activation = torch.tensor([2.0, 2.0, 2.0, -7.0]).repeat_interleave(16).expand(64, 64)[None, None]
+    # sqrt((m + .05)(a + .05)): 1.05, sqrt(.41 * 1.05), sqrt(.05 * 1.05), .05; then stretched to 0..1.
+    both = np.array([1.05, np.sqrt(0.41 * 1.05), np.sqrt(0.05 * 1.05), 0.05])
+    np.testing.assert_allclose(agreement(mask, activation)[0, 30, 8::16], both - 0.05, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.8))
+def test_the_cut_gives_the_area_that_was_asked_for(seed: int, area: float) -> None:
+    agreed = torch.rand(3, GRID, GRID, generator=torch.Generator().manual_seed(seed)) ** 2
+    cut = fitting_cut(agreed, area)
+    assert float(cut_out(agreed, cut).mean()) == pytest.approx(area, abs=0.002)
+
+
+def test_an_area_out_of_reach_has_the_nearest_cut() -> None:
+    agreed = torch.tensor([0.0, 0.0, 0.5, 1.0])
+    assert fitting_cut(agreed, 0.9) == pytest.approx(0.01, abs=1e-4)  # two of four can never be marked
+    assert fitting_cut(agreed, 0.0) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=40, size=SIZE)
+    torch.nn.init.normal_(network.decoder.mask.weight, std=0.5)
+    wanted = np.arange(0, 40, 2)
+    masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
+    pictures = np.stack([resize(photos.image(int(i)), RECIPE.early_size, "squash") for i in wanted])
+    marked = SaliencyMapper(network, SIZE).masks(pictures)[0]
+    assert marked.std() > 0.05
+    assert np.mean([masks[int(i)].mean() / 255 for i in wanted]) == pytest.approx(marked.mean(), abs=0.01)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), scale=st.floats(0.1, 50))
+def test_agreement_asks_how_much_more_not_how_much(seed: int, scale: float) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    mask, activation = torch.rand(2, 1, 32, 32, generator=rng), torch.randn(2, 1, 3, 3, generator=rng)
+    taught = agreement(mask, activation)
+    assert taught.shape == (2, GRID, GRID)
+    assert taught.min() >= 0
+    assert taught.max() <= 1
+    assert (taught.amax(dim=(1, 2)) == 1).all()
+    torch.testing.assert_close(agreement(mask, scale * activation), taught, atol=1e-3, rtol=0)
+
+
+class Pairs(Scenes):
+    """Photos of which each shows, in its red channel, the mask that goes with it."""
+
+    def image(self, index: int, least=None) -> np.ndarray:
+        red = np.random.default_rng(index).integers(0, 2, (4, 4)).astype(np.uint8) * 255
+        return np.dstack([red.repeat(16, 0).repeat(24, 1), *[np.zeros((64, 96), np.uint8)] * 2])
+
+
+def test_photo_and_mask_stay_together_through_crops_and_mirrors() -> None:
+    photos = Pairs(classes=4, photos=20, size=32)
+    masks = np.stack([photos.image(i)[::16, ::24, 0].repeat(16, 0).repeat(16, 1) for i in range(20)])
+    batches = Batches(PhotosWithMasks(photos, masks), 48, 20, (0.0,) * 4, (1.0,) * 4, smallest_crop=0.3)
+    (pictures, labels), *_ = batches.between(0, 1)
+    assert pictures.shape == (20, 4, 48, 48)
+    np.testing.assert_array_equal(labels, photos.labels[batches.indices(0)])
+    assert (pictures[:, 0] - pictures[:, 3]).abs().mean() < 0.05  # they differ in how they were resized
+    assert (pictures[:, 0].flip(2) - pictures[:, 3]).abs().mean() > 0.2
+
+
+@pytest.fixture(scope="module")
+def network() -> SaliencyNetwork:
+    torch.manual_seed(0)
+    encoder = Classifier("test_resnet", 4)
+    return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), [f"class-0{i}" for i in range(4)], True).eval()
+
+
+def test_what_is_taught_is_learned_and_the_encoder_stays(network, tmp_path) -> None:
+    photos = Scenes(classes=4, photos=32, size=SIZE)
+    before = {name: tensor.clone() for name, tensor in network.encoder.state_dict().items()}
+    run = Run(tmp_path, RECIPE)
+    taught, area = teach(network, photos, RECIPE, run)
+    losses = [row["loss"] for row in read_log(tmp_path / "taught-log.csv")]
+    masks = np.concatenate([np.load(file) for file in (tmp_path / "teacher-masks").iterdir()]) / 255
+    baseline = -(masks.mean() * np.log(masks.mean()) + (1 - masks.mean()) * np.log(1 - masks.mean()))
+    assert np.mean(losses[-10:]) < 0.9 * baseline < np.mean(losses[:3])  # better than the best constant
+    assert area == pytest.approx(masks.mean(), abs=0.15)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in taught.encoder.state_dict().items())
+    assert taught.decoder.believes
+    assert taught.classes == network.classes
+
+
+def test_the_teacher_is_told_the_label(network, tmp_path) -> None:
+    """The same photos with other labels: other class activation maps, other masks."""
+    photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)
+    others.labels = (photos.labels + 1) % 4
+    one, other = (
+        TaughtMasks(tmp_path / name, np.array([0, 3, 5])).make(told, network, RECIPE, Run(tmp_path, RECIPE))
+        for name, told in (("one", photos), ("other", others))
+    )
+    for photo in (0, 3, 5):
+        assert np.abs(one[photo].astype(float) - other[photo]).mean() > 1
+
+
+def test_a_damaged_file_of_the_teacher_is_named(network, tmp_path) -> None:
+    photos, run = Scenes(classes=4, photos=4, size=SIZE), Run(tmp_path, RECIPE)
+    TaughtMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+    (file,) = (tmp_path / "masks").iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    run.resumed = True
+    with pytest.raises(UserError, match=r"000000\.npy is damaged"):
+        TaughtMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+
+
+def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(teacher, "FILE", 8)
+    photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
+    wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
+    first = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+    files = sorted((tmp_path / "masks").iterdir())
+    assert [np.load(file).shape for file in files] == [(8, GRID, GRID), (3, GRID, GRID)]
+    kept = [np.array(first[photo]) for photo in wanted]
+    files[1].unlink()
+    asked = []
+    real = photos.image
+    monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
+    for resumed, again in ((True, [12, 13, 19]), (False, wanted.tolist())):
+        run.resumed = resumed
+        asked.clear()
+        masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+        assert sorted(asked) == sorted([*again, *wanted])  # the cut is chosen on all of them
+        assert all(np.array_equal(masks[photo], mask) for photo, mask in zip(wanted, kept, strict=True))
+
+
+def test_all_of_it_is_on_the_runs_device(network, tmp_path) -> None:
+    """A device on which nothing is computed, but on which all must be."""
+    run = Run(tmp_path, RECIPE)
+    run.device = torch.device("meta")
+    with pytest.raises(RuntimeError, match=r"item\(\) cannot be called on meta tensors"):  # nothing fails before
+        teach(copy.deepcopy(network), Scenes(classes=4, photos=16, size=SIZE), RECIPE, run)
