@@ -1,22 +1,15 @@
-"""What commands share: the two consoles, arguments and options that mean the same everywhere, options of a recipe."""
+"""What commands share: arguments and options that mean the same everywhere, options of a recipe."""
 
 import dataclasses
 import functools
 import inspect
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from rich.console import Console
 
 from casmap.training.recipes import Recipe
-
-# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
-# Of several processes that torchrun starts, the first speaks; all of them may complain.
-console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
-complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 RecipeName = Annotated[
     str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split, console
+from casmap.cli.console import console
+from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
 
 if TYPE_CHECKING:
     from casmap.paper.outcome import Outcome

@@ -1,0 +1,69 @@
+"""`casmap check`, `casmap correct` and `casmap evaluate`: how good masks are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from casmap.cli.console import console
+from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Parts, Split
+from casmap.io.atomic import write_whole
+
+
+def check(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap wrote")],
+    data: Data,
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="another to ask: one casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"
+        ),
+    ] = None,
+    out: Out = Path("check"),
+    split: Split = None,
+) -> None:
+    """Say without boxes whether masks can be trusted: what classifiers still see, warnings, the worst photos first."""
+    from casmap.tools.check import run_check
+
+    run_check(mapping, data, out, classifier, split, console)
+
+
+def correct(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote (.safetensors)")],
+    data: Data,
+    boxes: Annotated[
+        Path | None, typer.Option(help="what people corrected: Label Studio's JSON, CVAT's XML, COCO, or others")
+    ] = None,
+    masks: Masks = None,
+    split: Split = None,
+    out: Out = Path("runs/corrected"),
+    steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
+) -> None:
+    """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
+    from casmap.tools.correct import run_correct
+
+    run_correct(mapping, data, boxes, masks, split, out, steps, console)
+
+
+def evaluate(
+    data: Data,
+    mapping: Mappings = None,
+    boxes: Boxes = None,
+    masks: Masks = None,
+    parts: Parts = None,
+    split: Split = None,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
+    ] = False,
+    area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
+    size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
+    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
+) -> None:
+    """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
+    from casmap.evaluation.table import evaluate_mappings, print_rows, to_json
+    from casmap.inference.mapper import SHIPPED
+
+    results = evaluate_mappings(data, mapping or [SHIPPED], boxes, masks, parts, area, size, unseen, console, split)
+    print_rows(results, console)
+    if json:
+        write_whole(json, to_json(results))

@@ -1,0 +1,83 @@
+"""`casmap serve`, `casmap export`, `casmap doctor` and `casmap demo`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from casmap.annotations.formats import Weights
+from casmap.cli.console import console
+from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
+from casmap.errors import UserError
+
+
+def serve(
+    mapping: Mappings = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8765,
+    host: Annotated[str, typer.Option(help="where to listen: this machine only, unless you say so")] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+    megabytes: Annotated[int, typer.Option(min=1, help="of a request, at most")] = 32,
+    megapixels: Annotated[int, typer.Option(min=1, help="of a photo, at most")] = 64,
+    seconds: Annotated[float, typer.Option(min=0.1, help="for a photo, at most")] = 30.0,
+) -> None:
+    """Show a page on this machine: drop photos, move the threshold, take boxes with you; and answer programs."""
+    from casmap.web.limits import Limits
+    from casmap.web.serve import serve as run_server
+
+    limits = Limits(bytes=megabytes * 2**20, pixels=megapixels * 10**6, seconds=seconds)
+    run_server(mapping, host, port, limits, browser, console)
+
+
+def export(
+    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
+    out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
+    to: Annotated[
+        Weights, typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size")
+    ] = "onnx",
+    measure: Annotated[str | None, typer.Option(metavar="DATA", help="photos on which to say what it loses")] = None,
+    boxes: Boxes = None,
+    masks: Masks = None,
+    split: Split = None,
+) -> None:
+    """Write a mapping as an ONNX file, which needs no torch to run."""
+    from casmap.data.sources import open_photos
+    from casmap.models.files import load_mapping
+    from casmap.tools.export import export_onnx
+    from casmap.tools.export_loss import loss_of
+
+    path = out or mapping.with_suffix(".onnx")
+    if path.suffix != ".onnx":
+        raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
+    photos = measure and open_photos(measure, held_out=True, boxes=boxes, masks=masks, split=split)
+    export_onnx(*load_mapping(mapping), path, half=to == "onnx-half")
+    console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
+    if photos:
+        console.print(str(loss_of(mapping, path, photos)), soft_wrap=True)
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Say what is installed, on what machine, what is missing, and what to do about it."""
+    from json import dumps
+
+    from rich.table import Table
+
+    from casmap.tools.doctor import examine, to_dict
+
+    findings = examine()
+    if json:
+        typer.echo(dumps(to_dict(findings), indent=2))
+        return
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for finding in findings:
+        mark = "ok" if finding.well else "--"
+        table.add_row(mark, finding.what, finding.found + (f"\n{finding.advice}" if finding.advice else ""))
+    console.print(table)
+
+
+def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
+    """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
+    from casmap.tools.demo import run_demo
+
+    run_demo(out, seed, console)

@@ -1,0 +1,54 @@
+"""`casmap train` and `casmap classifier`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from casmap.cli.console import console
+from casmap.cli.options import Data, Labels, Out, RecipeName, Resume, Split, with_recipe_options
+
+
+@with_recipe_options
+def train(
+    data: Data,
+    out: Out = Path("runs/casm"),
+    recipe: RecipeName = None,
+    classifier: Annotated[
+        str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
+    ] = None,
+    resume: Resume = False,
+    boxes: Labels = None,
+    split: Split = None,
+    changes: dict[str, Any] | None = None,
+) -> None:
+    """Train a mapping on photos with class labels; what you do not say is chosen for you."""
+    from casmap.training.start import begin
+
+    trained = begin(data, out, recipe, changes or {}, classifier, resume, console, boxes, split)
+    took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
+    console.print(
+        f"\nMapping: {trained.mapping}\n"
+        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, "
+        f"lambda_R {trained.lambda_r:.3g}\n"
+        f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
+        f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
+        soft_wrap=True,
+    )
+
+
+@with_recipe_options
+def classifier(
+    data: Data,
+    out: Out = Path("runs/classifier"),
+    recipe: RecipeName = None,
+    resume: Resume = False,
+    boxes: Labels = None,
+    split: Split = None,
+    changes: dict[str, Any] | None = None,
+) -> None:
+    """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
+    from casmap.training.start import begin_classifier
+
+    path = begin_classifier(data, out, recipe, changes or {}, resume, console, boxes, split)
+    console.print(f"\nClassifier: {path}", soft_wrap=True)
