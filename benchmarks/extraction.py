@@ -18,9 +18,10 @@ from bench import Ratio, in_turns, ratio, tell
 
 from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
-from casmap.inference.folder import extract_photos
+from casmap.inference.folder import extract
 from casmap.inference.mapper import SaliencyMapper
-from casmap.io.images import encode_jpeg, find_images, open_image
+from casmap.io.find import find_images
+from casmap.io.images import encode_jpeg, open_image
 from casmap.io.memory import reuse_memory
 
 PHOTOS, BATCH, ROUNDS = 500, 8, 5
@@ -106,7 +107,7 @@ def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
 def extracted(photos: Path, out: Path, kinds: tuple[str, ...]) -> None:
     """What `casmap extract` does."""
     shutil.rmtree(out, ignore_errors=True)
-    extract_photos([str(photos)], None, out, kinds)
+    extract([str(photos)], out=out, views=kinds)
 
 
 if __name__ == "__main__":

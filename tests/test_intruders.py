@@ -21,7 +21,8 @@ from casmap.data.scenes import Scenes
 from casmap.data.shards import INDEX, Shards, write_shards
 from casmap.errors import UserError
 from casmap.inference.mapper import SHIPPED
-from casmap.io.images import encode_jpeg, find_images
+from casmap.io.find import find_images
+from casmap.io.images import encode_jpeg
 from casmap.models.files import load_classifier, load_mapping, read_tree
 from casmap.tools.annotate import annotate_photos
 from casmap.training.recipes import read_recipe

@@ -1,24 +1,53 @@
-"""casmap: all the evidence in a photo."""
+"""casmap: all the evidence in a photo.
 
+>>> import casmap
+>>> mapper = casmap.load()  # the mapping that comes along
+>>> mapper.size
+224
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from casmap.version import __version__
 
 if TYPE_CHECKING:
-    from casmap.inference.mapper import SaliencyMapper
-    from casmap.inference.saliency_map import SaliencyMap
+    from casmap.annotations.labelled import Object as Object
+    from casmap.errors import InvalidImage as InvalidImage
+    from casmap.errors import UnreadableImage as UnreadableImage
+    from casmap.errors import UserError as UserError
+    from casmap.evaluation.table import Evaluation as Evaluation
+    from casmap.evaluation.table import evaluate as evaluate
+    from casmap.inference.folder import Extraction as Extraction
+    from casmap.inference.folder import extract as extract
+    from casmap.inference.mapper import SaliencyMapper as SaliencyMapper
+    from casmap.inference.mapper import load as load
+    from casmap.inference.saliency_map import SaliencyMap as SaliencyMap
+    from casmap.reporting import Reporter as Reporter
 
-__all__ = ["SaliencyMap", "SaliencyMapper", "__version__"]
+# Where each name lives. It is imported when it is first asked for: `import casmap` loads neither torch nor OpenCV.
+_HOMES = {
+    "Evaluation": "casmap.evaluation.table",
+    "Extraction": "casmap.inference.folder",
+    "InvalidImage": "casmap.errors",
+    "Object": "casmap.annotations.labelled",
+    "Reporter": "casmap.reporting",
+    "SaliencyMap": "casmap.inference.saliency_map",
+    "SaliencyMapper": "casmap.inference.mapper",
+    "UnreadableImage": "casmap.errors",
+    "UserError": "casmap.errors",
+    "evaluate": "casmap.evaluation.table",
+    "extract": "casmap.inference.folder",
+    "load": "casmap.inference.mapper",
+}
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, and only then: the command line's --help needs neither NumPy nor OpenCV."""
-    if name == "SaliencyMapper":
-        from casmap.inference.mapper import SaliencyMapper
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return SaliencyMapper
-    if name == "SaliencyMap":
-        from casmap.inference.saliency_map import SaliencyMap
 
-        return SaliencyMap
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""What a person did that cannot work, said in one sentence."""
+"""What went wrong, said in one sentence that names the value and what to do."""
 
 
 class UserError(Exception):
@@ -9,5 +9,9 @@ class Unsuited(UserError):  # noqa: N818 (it is what it says)
     """A method that cannot work with a backbone: another method can, and so can this one with another backbone."""
 
 
-class UnreadableImage(UserError):  # noqa: N818 (it is what it says)
-    """One photo that cannot be opened: a folder's other photos go on without it."""
+class UnreadableImage(UserError, OSError):  # noqa: N818 (it is what it says)
+    """A photo that cannot be opened: a folder's other photos go on without it."""
+
+
+class InvalidImage(UnreadableImage, ValueError):  # noqa: N818 (it is what it says)
+    """An array, tensor or object that is no photo."""

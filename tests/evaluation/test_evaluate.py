@@ -14,9 +14,9 @@ from casmap.evaluation.evaluate import (
     Mapped,
     annotated,
     center_system,
-    evaluate,
     localization_errors,
     map_photos,
+    measure,
     own_alpha_errors,
     whole_system,
 )
@@ -103,7 +103,7 @@ def moved(photos, policy):
 
 
 def measured(system, photos, size=SIZE, policy="crop", area=None):
-    return evaluate("mine", map_photos(system, photos, size, policy), area)
+    return measure("mine", map_photos(system, photos, size, policy), area)
 
 
 def value(row, key):

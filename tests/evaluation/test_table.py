@@ -9,24 +9,23 @@ import pytest
 import torch
 from rich.console import Console
 
+from casmap.cli.tables_evaluation import print_rows
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Number, center_system, evaluate, localization_errors, map_photos, whole_system
+from casmap.evaluation.evaluate import Number, center_system, localization_errors, map_photos, measure, whole_system
 from casmap.evaluation.table import (
     COLUMNS,
     compare,
-    evaluate_mappings,
-    names_of,
-    print_rows,
+    evaluate,
     system_of,
     text_of,
     to_json,
 )
 from casmap.evaluation.wsol_metrics import is_tuning
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import save_mapping
@@ -87,7 +86,7 @@ def test_rows_are_those_of_each_system_alone_under_both_policies(results, mapper
     systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole picture": whole_system}
     for row in results.rows:
         cropped, squashed = (map_photos(systems[row.name], scenes, SIZE, policy) for policy in ("crop", "squash"))
-        assert row.numbers == evaluate(row.name, cropped, area=0.2).numbers
+        assert row.numbers == measure(row.name, cropped, area=0.2).numbers
         assert results.squashed[row.name] == localization_errors(squashed).mean()
 
 
@@ -99,7 +98,7 @@ def test_every_number_has_a_line_in_the_table(results):
 def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
     system = system_of(mapper, scenes)
     for size, options in ((SIZE, {}), (32, {"size": 32})):
-        expected = evaluate("mine", map_photos(system, scenes, size, "crop"))
+        expected = measure("mine", map_photos(system, scenes, size, "crop"))
         assert compare(scenes, {"mine": mapper}, **options).rows[0].numbers == expected.numbers
 
 
@@ -254,8 +253,8 @@ def test_generated_scenes_and_written_ones_give_the_same_numbers(mapping, tmp_pa
     spec = f"scenes:classes=4,photos=12,size={SIZE},seed=2"
     out = tmp_path / "scenes"
     write_photos(open_photos(spec, held_out=True), out)
-    generated = evaluate_mappings(spec, [mapping])
-    files = evaluate_mappings(str(out / "photos"), [mapping], boxes=out / "boxes.csv", masks=out / "masks")
+    generated = evaluate(spec, mapping=mapping)
+    files = evaluate(out / "photos", mapping=mapping, boxes=out / "boxes.csv", masks=out / "masks")
     assert files.squashed == generated.squashed
     for one, other in zip(generated.rows, files.rows, strict=True):
         assert one.name == other.name
@@ -267,8 +266,8 @@ def test_generated_scenes_and_written_ones_give_the_same_numbers(mapping, tmp_pa
 def test_masks_alone_give_the_boxes_too(mapping, tmp_path):
     write_photos(Scenes(classes=4, photos=6, size=SIZE), tmp_path / "scenes")
     photos, boxes, masks = (tmp_path / "scenes" / name for name in ("photos", "boxes.csv", "masks"))
-    with_boxes = evaluate_mappings(str(photos), [mapping], boxes=boxes)
-    with_masks = evaluate_mappings(str(photos), [mapping], masks=masks)
+    with_boxes = evaluate(photos, mapping=mapping, boxes=boxes)
+    with_masks = evaluate(photos, mapping=mapping, masks=masks)
     for one, other in zip(with_boxes.rows, with_masks.rows, strict=True):
         assert one.numbers["LE"] == other.numbers["LE"]
         assert "PxAP" not in one.numbers

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
-from casmap.inference.folder import extract_photos
+from casmap.inference.folder import extract
 from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.saliency_map import VIEWS
-from casmap.io.images import open_smaller
+from casmap.inference.views import VIEWS
+from casmap.io.images import open_photo
 from casmap.io.names import unique_names
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
@@ -29,6 +29,10 @@ from casmap.models.network import SaliencyNetwork
 
 TWO = ("mask.png", "overlay.jpg")
 ALL = (*TWO, "masked-in.png", "masked-out.png", "inpainted.png")
+
+
+def counts(done):
+    return done.skipped, done.written, done.empty
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +77,7 @@ def lines(out):
 
 def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
     out = tmp_path / "maps"
-    assert extract_photos([str(trip)], mapping, out) == ([], 3, 0)
+    assert counts(extract([str(trip)], mapping=mapping, out=out)) == ([], 3, 0)
     assert names(out) == sorted([f"{n}-{kind}" for n in range(3) for kind in TWO] + ["boxes.jsonl"])
     mapper = SaliencyMapper.load(mapping)
     for line, path in zip(lines(out), sorted(trip.iterdir()), strict=True):
@@ -91,21 +95,21 @@ def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
 
 @pytest.mark.parametrize("batch", [1, 2, 16])
 def test_the_size_of_the_batch_changes_nothing(trip, mapping, tmp_path, batch):
-    extract_photos([str(trip)], mapping, tmp_path / "one")
-    extract_photos([str(trip)], mapping, tmp_path / "other", batch=batch)
+    extract([str(trip)], mapping=mapping, out=tmp_path / "one")
+    extract([str(trip)], mapping=mapping, out=tmp_path / "other", batch=batch)
     for line, other in zip(lines(tmp_path / "one"), lines(tmp_path / "other"), strict=True):
         assert line["photo"] == other["photo"]
         assert line["area"] == pytest.approx(other["area"], abs=2e-4)
 
 
 def test_everything_is_five_pictures_a_photo(trip, mapping, tmp_path):
-    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps", kinds=VIEWS)
+    extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "maps", views=VIEWS)
     assert names(tmp_path / "maps") == [*(f"0-{kind}" for kind in sorted(ALL)), "boxes.jsonl"]
 
 
 def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
-    extract_photos([str(trip / "0.png")], mapping, tmp_path / "low", alpha=0.0)
-    extract_photos([str(trip / "0.png")], mapping, tmp_path / "high", alpha=100.0)
+    extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "low", alpha=0.0)
+    extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "high", alpha=100.0)
     assert lines(tmp_path / "low")[0]["box"] == [0, 0, 40, 30]
     assert lines(tmp_path / "high")[0]["box"] is None
 
@@ -113,16 +117,16 @@ def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
 def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
     photo(tmp_path / "more" / "deep" / "x.jpg")
     sources = [str(trip / "1.png"), str(tmp_path / "more"), str(trip / "[02].png"), str(trip / "1.png")]
-    assert extract_photos(sources, mapping, tmp_path / "maps") == ([], 4, 0)
+    assert counts(extract(sources, mapping=mapping, out=tmp_path / "maps")) == ([], 4, 0)
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "x", "0", "2"]
 
 
 def test_maps_of_other_photos_stay_and_those_of_the_same_are_replaced(trip, mapping, tmp_path):
     out = tmp_path / "maps"
-    extract_photos([str(trip / "0.png"), str(trip / "1.png")], mapping, out, kinds=VIEWS)
+    extract([str(trip / "0.png"), str(trip / "1.png")], mapping=mapping, out=out, views=VIEWS)
     first = {line["name"]: line for line in lines(out)}
     other = photo(tmp_path / "oslo" / "0.png", 12, 18)
-    assert extract_photos([str(trip / "1.png"), str(other)], mapping, out, alpha=100.0) == ([], 2, 0)
+    assert counts(extract([str(trip / "1.png"), str(other)], mapping=mapping, out=out, alpha=100.0)) == ([], 2, 2)
     found = {line["name"]: line for line in lines(out)}
     assert set(found) == {"0", "1", "oslo-0"}
     assert found["0"] == first["0"]
@@ -135,9 +139,9 @@ def test_maps_of_other_photos_stay_and_those_of_the_same_are_replaced(trip, mapp
 
 
 def test_a_relative_name_is_the_same_photo(trip, mapping, tmp_path, monkeypatch):
-    extract_photos([str(trip / "0.png")], mapping, tmp_path / "maps")
+    extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "maps")
     monkeypatch.chdir(trip)
-    extract_photos(["0.png"], mapping, tmp_path / "maps")
+    extract(["0.png"], mapping=mapping, out=tmp_path / "maps")
     assert [line["photo"] for line in lines(tmp_path / "maps")] == [str(trip / "0.png")]
 
 
@@ -145,7 +149,7 @@ def test_photos_of_one_name_in_two_working_folders_are_two(mapping, tmp_path, mo
     for place in "rome", "oslo":
         photo(tmp_path / place / "1.png")
         monkeypatch.chdir(tmp_path / place)
-        extract_photos(["1.png"], mapping, tmp_path / "maps")
+        extract(["1.png"], mapping=mapping, out=tmp_path / "maps")
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "oslo-1"]
     assert lines(tmp_path / "maps")[0]["photo"] == str(tmp_path / "rome" / "1.png")
 
@@ -154,25 +158,25 @@ def test_a_file_that_casmap_did_not_write_is_never_removed(trip, mapping):
     mine = photo(trip / "0-inpainted.png")
     before = mine.read_bytes()
     for _ in range(2):
-        extract_photos([str(trip / "0.png"), str(mine)], mapping, trip / "maps")
-        extract_photos([str(trip / "1.png")], mapping, trip)
+        extract([str(trip / "0.png"), str(mine)], mapping=mapping, out=trip / "maps")
+        extract([str(trip / "1.png")], mapping=mapping, out=trip)
     assert mine.read_bytes() == before
 
 
 def test_what_was_done_before_a_stop_is_told(trip, mapping, tmp_path, monkeypatch):
     out = tmp_path / "maps"
-    extract_photos([str(trip)], mapping, out)
+    extract([str(trip)], mapping=mapping, out=out)
     photo(trip / "0.png", 30, 80)
     photo(trip / "1.png", 30, 80)
 
-    def stopping(path, least, window):
+    def stopping(path, **options):
         if path.name == "1.png":
             raise KeyboardInterrupt
-        return open_smaller(path, least, window)
+        return open_photo(path, **options)
 
-    monkeypatch.setattr("casmap.inference.pipeline.open_smaller", stopping)
+    monkeypatch.setattr("casmap.inference.mapper.open_photo", stopping)
     with pytest.raises(KeyboardInterrupt):
-        extract_photos([str(trip)], mapping, out, batch=1)
+        extract([str(trip)], mapping=mapping, out=out, batch=1)
     found = {line["name"]: (line["width"], line["height"]) for line in lines(out)}
     assert sorted(found) == ["0", "1", "2"]
     for name, size in found.items():
@@ -202,7 +206,7 @@ def test_a_large_jpeg_is_opened_at_a_part_of_its_size_and_its_mask_has_all_of_it
     exif = PIL.Image.Exif()
     exif[PIL.ExifTags.Base.Orientation] = 6  # lies on its side
     smooth.resize((2600, 2100), PIL.Image.Resampling.BICUBIC).save(tmp_path / "camera.jpg", exif=exif)
-    assert extract_photos([str(tmp_path / "camera.jpg")], mapping, tmp_path / "maps") == ([], 1, 0)
+    assert counts(extract([str(tmp_path / "camera.jpg")], mapping=mapping, out=tmp_path / "maps")) == ([], 1, 0)
     (line,) = lines(tmp_path / "maps")
     found = SaliencyMapper.load(mapping)(tmp_path / "camera.jpg")  # decoded whole
     assert (line["width"], line["height"]) == (2100, 2600) == found.mask.shape[::-1]
@@ -215,9 +219,9 @@ def test_a_large_jpeg_is_opened_at_a_part_of_its_size_and_its_mask_has_all_of_it
 
 
 def test_a_photo_that_cannot_be_read_any_more_keeps_its_line(trip, mapping, tmp_path):
-    extract_photos([str(trip)], mapping, tmp_path / "maps")
+    extract([str(trip)], mapping=mapping, out=tmp_path / "maps")
     (trip / "1.png").write_bytes(b"no picture")
-    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps"))
     assert (len(skipped), written) == (1, 2)
     assert sorted(line["name"] for line in lines(tmp_path / "maps")) == ["0", "1", "2"]
 
@@ -226,29 +230,33 @@ def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
     monkeypatch.chdir(trip)
     photo(trip / "deep" / "0.png")
     for _ in range(2):
-        assert extract_photos(["."], mapping, Path("maps")) == ([], 4, 0)
-        assert extract_photos([str(path) for path in Path().iterdir()], mapping, Path("maps")) == ([], 4, 0)
+        assert counts(extract(["."], mapping=mapping, out=Path("maps"))) == ([], 4, 0)
+        assert counts(extract(list(Path().iterdir()), mapping=mapping, out=Path("maps"))) == (
+            [],
+            4,
+            0,
+        )
     assert sorted(line["name"] for line in lines(Path("maps"))) == ["1", "2", "deep-0", f"{trip.name}-0"]
     for _ in range(2):
-        assert extract_photos(["deep"], mapping, Path("deep")) == ([], 1, 0)  # into the photos' own folder
+        assert counts(extract(["deep"], mapping=mapping, out=Path("deep"))) == ([], 1, 0)  # into the photos' own folder
     with pytest.raises(UserError, match="maps that casmap wrote"):
-        extract_photos(["maps"], mapping, Path("more"))
+        extract(["maps"], mapping=mapping, out=Path("more"))
 
 
 def test_a_file_of_boxes_by_somebody_else_hides_no_photos(trip, mapping, tmp_path):
     (trip / "boxes.jsonl").write_text('{"image": "0.png", "bbox": [1, 2, 3, 4]}\n')
-    assert extract_photos([str(trip)], mapping, tmp_path / "maps") == ([], 3, 0)
+    assert counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps")) == ([], 3, 0)
 
 
 @pytest.mark.parametrize("bad", ["{", "[]", '{"photo": "x.png"}', "7", "\xff"])
 def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
     out = tmp_path / "maps"
-    extract_photos([str(trip / "0.png")], mapping, out)
+    extract([str(trip / "0.png")], mapping=mapping, out=out)
     with open(out / "boxes.jsonl", "a") as file:
         file.write(bad + "\n")
     before = (out / "boxes.jsonl").read_text()
     with pytest.raises(UserError, match="line 2"):
-        extract_photos([str(trip)], mapping, out)
+        extract([str(trip)], mapping=mapping, out=out)
     assert (out / "boxes.jsonl").read_text() == before
 
 
@@ -256,7 +264,7 @@ def test_photos_of_a_kind_that_cannot_be_opened_are_named(trip, mapping, tmp_pat
     (trip / "IMG_1.HEIC").write_bytes(b"\0\0\0\x24ftypheic")
     PIL.Image.new("RGB", (16, 12)).save(trip / "2.nef", "TIFF")  # the raw twin of a photo, with its thumbnail
     (trip / "notes.txt").write_text("no photo")
-    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps")
+    skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps"))
     assert written == 3
     assert len(skipped) == 1
     assert "IMG_1.HEIC" in skipped[0]
@@ -268,7 +276,8 @@ def test_empty_masks_are_counted(trip, tmp_path):
     decoder = Decoder(encoder.stage_channels)
     torch.nn.init.constant_(decoder.mask.bias, -30.0)
     save_mapping(tmp_path / "blind.safetensors", SaliencyNetwork(encoder, decoder, ["a", "b"], True), {"size": 64})
-    assert extract_photos([str(trip)], tmp_path / "blind.safetensors", tmp_path / "maps") == ([], 3, 3)
+    assert counts(extract([str(trip)], mapping=tmp_path / "blind.safetensors", out=tmp_path / "maps")) == ([], 3, 3)
+    assert [line["box"] for line in lines(tmp_path / "maps")] == [None] * 3
 
 
 # ---------------------------------------------------------------------------------------------- names
@@ -278,7 +287,7 @@ def test_equal_names_in_two_folders_do_not_overwrite_each_other(mapping, tmp_pat
     a = photo(tmp_path / "rome" / "1.png", 20, 30)
     b = photo(tmp_path / "oslo" / "1.png", 40, 25)
     c = photo(tmp_path / "oslo" / "1.jpg", 10, 15)
-    extract_photos([str(a), str(b), str(c)], mapping, tmp_path / "maps")
+    extract([str(a), str(b), str(c)], mapping=mapping, out=tmp_path / "maps")
     found = lines(tmp_path / "maps")
     assert [Path(line["photo"]) for line in found] == [a, b, c]
     assert len({line["name"] for line in found}) == 3
@@ -290,7 +299,7 @@ def test_equal_names_in_two_folders_do_not_overwrite_each_other(mapping, tmp_pat
 def test_names_that_become_equal_on_disk_do_not_overwrite_each_other(mapping, tmp_path):
     photo(tmp_path / "in" / "12:30.png", 20, 30)
     photo(tmp_path / "in" / "12-30.png", 40, 25)
-    extract_photos([str(tmp_path / "in")], mapping, tmp_path / "maps")
+    extract([str(tmp_path / "in")], mapping=mapping, out=tmp_path / "maps")
     assert len(list((tmp_path / "maps").glob("*-mask.png"))) == 2
 
 
@@ -326,7 +335,7 @@ def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
 @pytest.mark.parametrize("batch", [1, 2, 16])
 def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_path, batch):
     (trip / "1.png").write_bytes(b"no picture")
-    skipped, written, _ = extract_photos([str(trip)], mapping, tmp_path / "maps", batch=batch)
+    skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps", batch=batch))
     assert written == 2
     assert len(skipped) == 1
     assert str(trip / "1.png") in skipped[0]
@@ -338,34 +347,34 @@ def test_only_unreadable_photos_are_a_mistake_and_leave_no_file(trip, mapping, t
     for path in trip.iterdir():
         path.write_bytes(b"no picture")
     with pytest.raises(UserError, match=r"0\.png") as caught:
-        extract_photos([str(trip)], mapping, tmp_path / "maps")
+        extract([str(trip)], mapping=mapping, out=tmp_path / "maps")
     assert "\n" not in str(caught.value)
     assert names(tmp_path / "maps") == []
 
 
 def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
     out = tmp_path / "maps"
-    extract_photos([str(trip / "0.png")], mapping, out)
+    extract([str(trip / "0.png")], mapping=mapping, out=out)
     before = (out / "boxes.jsonl").read_text()
     (trip / "1.png").write_bytes(b"no picture")
     with pytest.raises(UserError):
-        extract_photos([str(trip / "1.png")], mapping, out)
+        extract([str(trip / "1.png")], mapping=mapping, out=out)
     assert (out / "boxes.jsonl").read_text() == before
 
 
 def test_a_wrong_mapping_is_refused_before_anything_is_written(trip, tmp_path):
     with pytest.raises(UserError, match=r"0\.png is no mapping: .*\.onnx"):
-        extract_photos([str(trip)], trip / "0.png", tmp_path / "maps")
+        extract([str(trip)], mapping=trip / "0.png", out=tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
 
 
 def test_photos_that_are_not_there_are_refused_before_anything_is_written(mapping, tmp_path):
     with pytest.raises(UserError, match="nothing"):
-        extract_photos([str(tmp_path / "nothing*.jpg")], mapping, tmp_path / "maps")
+        extract([str(tmp_path / "nothing*.jpg")], mapping=mapping, out=tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
 
 
 def test_a_file_is_no_folder_to_write_to(trip, mapping):
     with pytest.raises(UserError, match=r"2\.png"):
-        extract_photos([str(trip)], mapping, trip / "2.png")
+        extract([str(trip)], mapping=mapping, out=trip / "2.png")
     assert names(trip) == ["0.png", "1.png", "2.png"]

@@ -1,6 +1,11 @@
 """SaliencyMapper: every kind of photo in, a mask of the photo's own size out."""
 
 import io
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -20,6 +25,7 @@ from casmap.models.files import save_mapping
 from casmap.models.network import SaliencyNetwork
 
 SIZE = 64
+SOURCES = Path(__file__).parents[2] / "src"
 CLASSES = ["ant", "bee", "cat", "dog"]
 
 
@@ -80,6 +86,78 @@ def test_a_list_gives_a_list_in_its_order(mapper):
 
 def test_an_empty_list_gives_an_empty_list(mapper):
     assert mapper([]) == []
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        list,
+        tuple,
+        iter,
+        lambda photos: (photo for photo in photos),
+        np.stack,
+        lambda photos: torch.from_numpy(np.stack(photos)).permute(0, 3, 1, 2),
+        lambda photos: [torch.from_numpy(photo).permute(2, 0, 1) / 255 for photo in photos],
+        lambda photos: [io.BytesIO(as_png(photo)) for photo in photos],
+    ],
+    ids=["list", "tuple", "iterator", "generator", "array", "tensor", "tensors", "files"],
+)
+def test_several_photos_in_any_form_give_a_list(mapper, many):
+    photos = [noise(40, 60, seed) for seed in range(3)]
+    found = mapper(many(photos))
+    assert [one.name for one in found] == ["photo", "photo-2", "photo-3"]
+    for one, photo in zip(found, photos, strict=True):
+        np.testing.assert_array_equal(one.photo, photo)
+
+
+def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
+    good, bad = tmp_path / "good.png", tmp_path / "bad.png"
+    good.write_bytes(as_png(noise(20, 30)))
+    bad.write_bytes(b"no picture")
+    with pytest.raises(OSError, match=r"bad\.png is not an image"):
+        mapper([good, bad, good])
+    found = mapper([good, bad, good], on_error="skip")
+    assert [one.source for one in found] == [str(good), str(good)]
+    with pytest.raises(ValueError, match="a photo is a path, bytes"):
+        mapper(42)
+
+
+def test_a_map_says_what_the_classifier_sees(mapper):
+    photo = noise(SIZE, SIZE)
+    _, logits = mapper.masks(photo[None])
+    found = mapper(photo)
+    shares = np.exp(logits[0]) / np.exp(logits[0]).sum()
+    assert found.label == CLASSES[int(shares.argmax())]
+    assert found.confidence == pytest.approx(float(shares.max()), abs=1e-5)
+    blind = SaliencyMapper(SaliencyNetwork(mapper.network.encoder, mapper.network.decoder, CLASSES, False), SIZE)
+    assert (blind(photo).label, blind(photo).confidence) == (None, None)
+
+
+def test_threads_that_share_a_mapper_find_the_same(mapper):
+    photos = [noise(40, 60, seed) for seed in range(8)]
+    alone = [mapper(photo).mask for photo in photos]
+    with ThreadPoolExecutor(4) as pool:
+        together = [found.mask for found in pool.map(mapper, photos)]
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_list_of_paths_passes_a_strict_type_check(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from pathlib import Path\n\nimport casmap\n\n"
+        "paths: list[Path] = [Path('a.jpg')]\n"
+        "mapper = casmap.load()\n"
+        "many: list[casmap.SaliencyMap] = mapper(paths)\n"
+        "one: casmap.SaliencyMap = mapper(paths[0])\n"
+        "lazily: list[casmap.SaliencyMap] = mapper(path for path in paths)\n"
+        "box: tuple[int, int, int, int] | None = one.box()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(program)],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(SOURCES)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(("height", "width"), [(40, 120), (120, 40), (64, 64), (7, 9), (1, 30), (300, 200)])

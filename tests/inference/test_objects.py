@@ -24,9 +24,10 @@ def blobs(draw):
 
 @given(blobs())
 def test_parts_are_the_components_largest_first_and_run_lengths_hold_them_exactly(mask) -> None:
-    parts = objects_of(mask.astype(np.float32), "cat", "all", smallest=0)
-    if mask.all():  # a constant mask is one part
-        assert len(parts) == 1
+    parts = objects_of(mask.astype(np.float32), "cat", "all", min_area=0)
+    if mask.all():  # a constant mask marks no object
+        assert parts == []
+        return
     decoded = [run_lengths.decode(part.rle).astype(bool) for part in parts]
     np.testing.assert_array_equal(np.sum(decoded, axis=0), mask)
     assert [part.area for part in parts] == [int(each.sum()) for each in decoded]
@@ -34,13 +35,13 @@ def test_parts_are_the_components_largest_first_and_run_lengths_hold_them_exactl
     for part, pixels in zip(parts, decoded, strict=True):
         rows, columns = np.nonzero(pixels)
         assert part.box == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
-    assert objects_of(mask.astype(np.float32), "cat", "largest", smallest=0) == parts[:1]
+    assert objects_of(mask.astype(np.float32), "cat", "largest", min_area=0) == parts[:1]
 
 
 @given(blobs())
 def test_the_outline_encloses_the_part_within_a_pixel(mask) -> None:
     height, width = mask.shape
-    for part in objects_of(mask.astype(np.float32), "cat", "all", smallest=0):
+    for part in objects_of(mask.astype(np.float32), "cat", "all", min_area=0):
         pixels = run_lengths.decode(part.rle)
         flat = [number for point in part.polygon for number in point]
         drawn = run_lengths.decode(run_lengths.merge(run_lengths.frPyObjects([flat], height, width)))
@@ -75,8 +76,8 @@ def test_what_is_too_small_is_no_object_and_the_score_is_the_mean_of_the_mask() 
     mask[60:65, 60:65] = 1.0  # a four-hundredth of the photo
     (part,) = objects_of(mask.astype(np.float32), "cat", "all")
     assert part.score == pytest.approx((100 * 1.0 + 800 * 0.5) / 900)
-    assert len(objects_of(mask.astype(np.float32), "cat", "all", smallest=0.002)) == 2
-    assert objects_of(mask.astype(np.float32), "cat", "all", smallest=0.5) == []
+    assert len(objects_of(mask.astype(np.float32), "cat", "all", min_area=0.002)) == 2
+    assert objects_of(mask.astype(np.float32), "cat", "all", min_area=0.5) == []
 
 
 def test_alpha_moves_the_border() -> None:

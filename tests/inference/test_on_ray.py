@@ -14,16 +14,17 @@ from pycocotools import mask as run_lengths
 from casmap import SaliencyMapper
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
-from casmap.inference.on_ray import extract_many, part_file, read_rows, same_setting
+from casmap.inference.on_ray import OPTIONS, extract_on_ray, options_of, part_file, read_rows
 from casmap.io.images import encode_jpeg
+from casmap.io.kept_options import keep_options
 
 PART, PHOTOS = 10, 240
 PROGRAM = f"""
 import sys
 from pathlib import Path
-from casmap.inference.on_ray import extract_many
-many = extract_many([sys.argv[1]], None, Path(sys.argv[2]), workers=2, part={PART})
-print(many.maps, len(many.skipped))
+from casmap.inference.on_ray import extract_on_ray
+many = extract_on_ray(sys.argv[1], out=sys.argv[2], workers=2, part={PART})
+print(many.written, len(many.skipped))
 """
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="workers are found in /proc")
 
@@ -115,15 +116,16 @@ def test_what_was_done_before_it_was_stopped_is_not_done_again(photos, tmp_path)
 
 def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None:
     paths, mapping = sorted(photos.iterdir()), photos / "003.jpg"
-    same_setting(tmp_path, paths, mapping, 1.0, PART)
-    same_setting(tmp_path, paths, mapping, 1.0, PART)
-    with pytest.raises(UserError, match="was begun with another alpha"):
-        same_setting(tmp_path, paths, mapping, 0.5, PART)
-    with pytest.raises(UserError, match="was begun with another photos: "):
-        same_setting(tmp_path, paths[1:], mapping, 1.0, PART)
-    (tmp_path / "parts.json").write_text("[]")
+    kept = tmp_path / OPTIONS
+    for _ in range(2):
+        keep_options(kept, options_of(paths, mapping, 1.0, PART))
+    with pytest.raises(UserError, match=r"was begun with alpha = 1\.0, not 0\.5: choose another --out"):
+        keep_options(kept, options_of(paths, mapping, 0.5, PART))
+    with pytest.raises(UserError, match="was begun with photos = "):
+        keep_options(kept, options_of(paths[1:], mapping, 1.0, PART))
+    kept.write_text("[]")
     with pytest.raises(UserError, match="is damaged"):
-        same_setting(tmp_path, paths, mapping, 1.0, PART)
+        keep_options(kept, options_of(paths, mapping, 1.0, PART))
 
 
 def test_a_damaged_part_is_one_sentence(tmp_path) -> None:
@@ -136,5 +138,5 @@ def test_a_mapping_that_is_none_is_said_before_anything_is_begun(photos, tmp_pat
     wrong = tmp_path / "wrong.onnx"
     wrong.write_bytes(b"no mapping")
     with pytest.raises(UserError, match=r"wrong\.onnx"):
-        extract_many([str(photos)], wrong, tmp_path / "maps")
+        extract_on_ray(photos, mapping=wrong, out=tmp_path / "maps")
     assert not (tmp_path / "maps").exists()

@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from casmap.inference.saliency_map import (
-    INPAINT_SIDE,
-    MASKED,
-    STRIP_GAP,
-    STRIP_HEIGHT,
-    SaliencyMap,
-    binary_mask,
-    largest_box,
-    largest_component,
-    tight_box,
-)
+from casmap.inference.components import binary_mask, largest_box, largest_component, tight_box
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.inference.views import INPAINT_SIDE, MASKED, STRIP_GAP, STRIP_HEIGHT
 
 sides = hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)
 binaries = hnp.arrays(np.bool_, sides)
@@ -294,7 +286,7 @@ def test_to_dict_is_ready_for_json(found):
 
 
 def test_width_and_height_are_not_swapped():
-    said = SaliencyMap(noise(2, 7), np.ones((2, 7))).to_dict()
+    said = SaliencyMap(noise(2, 7), np.linspace(0.5, 1, 14).reshape(2, 7)).to_dict(alpha=0)
     assert (said["width"], said["height"], said["box"]) == (7, 2, [0, 0, 7, 2])
 
 
@@ -322,3 +314,61 @@ def test_a_rounding_error_of_interpolation_is_clipped():
     found = SaliencyMap(noise(1, 2), np.array([[-1e-7, 1 + 1e-6]]))
     assert found.mask.dtype == np.float32
     assert found.mask.tolist() == [[0, 1]]
+
+
+# ---------------------------------------------------------------------------------------------- objects
+
+
+@pytest.mark.parametrize("level", [0.0, 0.25, 1.0])
+def test_a_mask_that_is_the_same_everywhere_has_no_object(level):
+    rng = np.random.default_rng(0)
+    for mask in (np.full((20, 30), level), np.clip(level + rng.uniform(-1e-3, 0, (20, 30)), 0, 1)):
+        found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask)
+        assert found.box() is None
+        assert found.objects(min_area=0) == []
+        assert found.cutout() is None
+        assert len(found.to_detections()) == 0
+        assert found.to_dict()["box"] is None
+
+
+def test_a_faint_object_on_an_even_ground_is_one():
+    mask = np.full((20, 30), 0.5)
+    mask[5:10, 5:15] += 0.01
+    assert SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask).box() == (5, 5, 15, 10)
+
+
+@given(masks, alphas)
+def test_the_first_object_is_the_one_that_box_is_about(mask, alpha):
+    found = SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask)
+    objects = found.objects(min_area=0, alpha=alpha)
+    if found.box(alpha) is None:
+        assert objects == []
+        return
+    assert objects[0].box == found.box(alpha)
+    np.testing.assert_array_equal(objects[0].mask(), found.connected(alpha))
+    np.testing.assert_array_equal(np.sum([one.mask() for one in objects], axis=0), found.binary(alpha))
+
+
+def test_a_cutout_is_the_object_on_a_transparent_ground():
+    photo = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    mask = np.zeros((20, 30))
+    mask[5:15, 10:25] = 1
+    mask[5, 10] = 0
+    cut = SaliencyMap(photo, mask).cutout()
+    assert cut.shape == (10, 15, 4)
+    np.testing.assert_array_equal(cut[..., :3], photo[5:15, 10:25])
+    assert (cut[0, 0, 3], cut[1, 1, 3]) == (0, 255)
+
+
+def test_detections_are_what_supervision_draws_with():
+    supervision = pytest.importorskip("supervision")
+    mask = np.zeros((20, 30))
+    mask[2:8, 3:12], mask[12:18, 20:28] = 1.0, 0.75
+    found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask, label="cat").to_detections()
+    assert isinstance(found, supervision.Detections)
+    assert found.xyxy.tolist() == [[3, 2, 12, 8], [20, 12, 28, 18]]
+    assert found.confidence.tolist() == [1.0, 0.75]
+    assert found.data["class_name"].tolist() == ["cat", "cat"]
+    np.testing.assert_array_equal(found.mask.any(axis=0), mask > 0)
+    drawn = supervision.BoxAnnotator(thickness=1).annotate(np.zeros((20, 30, 3), np.uint8), found)
+    assert drawn.any()

@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from casmap.errors import UnreadableImage
-from casmap.inference.folder import extract_photos
+from casmap.inference.folder import extract
 from casmap.io.dicom import write_dicom_mask
 from casmap.io.images import image_size, open_image
 
@@ -109,8 +109,8 @@ def _stretched(levels):
 
 def test_extract_writes_masks_as_dicom_and_does_not_take_them_for_photos(scan, tmp_path) -> None:
     for _ in range(2):
-        skipped, written, _ = extract_photos([str(tmp_path)], None, tmp_path)
-        assert (skipped, written) == ([], 1)
+        done = extract(tmp_path, out=tmp_path)
+        assert (done.skipped, done.written) == ([], 1)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"scan.dcm", "scan-mask.dcm", "scan-mask.png", "scan-overlay.jpg", "boxes.jsonl"}
     assert json.loads((tmp_path / "boxes.jsonl").read_text())["width"] == 128
@@ -121,7 +121,7 @@ def test_extract_writes_masks_as_dicom_and_does_not_take_them_for_photos(scan, t
 def test_another_window_gives_another_mask(scan, tmp_path) -> None:
     masks = []
     for number, window in enumerate((None, (40.0, 400.0))):
-        extract_photos([str(scan)], None, tmp_path / str(number), window=window)
+        extract([str(scan)], out=tmp_path / str(number), window=window)
         masks.append((tmp_path / str(number) / "scan-mask.png").read_bytes())
     assert masks[0] != masks[1]
 

@@ -9,13 +9,15 @@ import zlib
 import numpy as np
 import PIL.Image
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from casmap.errors import UnreadableImage, UserError
 from casmap.io import images
-from casmap.io.images import FORMATS, IMAGE_SUFFIXES, encode_png, find_images, open_image
+from casmap.io.find import find_images
+from casmap.io.images import FORMATS, IMAGE_SUFFIXES, encode_png, open_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -239,20 +241,64 @@ def test_the_limit_is_ours_and_the_pixels_are_never_decoded(monkeypatch):
         np.zeros((2, 2, 2), np.uint8),
         np.zeros(5, np.uint8),
         np.zeros((0, 5), np.uint8),
-        np.zeros((2, 2), np.int64),
+        np.full((2, 2), 256),
         np.full((2, 2), np.nan),
-        np.full((2, 2), 254.0),
+        np.full((2, 2), 255.5),
         np.full((2, 2), -0.1),
         np.full((2, 2), None),
-        PIL.Image.new("RGB", (0, 4)),
+        np.full((2, 2), 1j),
+        torch.zeros(2, 4, 4),
+        torch.full((3, 4, 4), -1.0),
+        io.StringIO("text"),
         None,
         [[1, 2]],
-        "\0",
-        "x" * 5000,
     ],
 )
-def test_anything_else_is_refused(source):
-    assert "cannot be opened" in refusal(source)
+def test_what_is_no_photo_is_a_value_error_that_says_what_is_accepted(source):
+    said = refusal(source)
+    assert "cannot be used" in said
+    assert "a photo is a path, bytes, an open binary file, a Pillow image, an array (H, W)" in said
+    with pytest.raises(ValueError, match="cannot be used"):
+        open_image(source)
+
+
+@pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"", "missing.jpg"])
+def test_what_cannot_be_opened_is_an_os_error_that_names_it(source):
+    said = refusal(source)
+    assert said.startswith(source if isinstance(source, str) else "The given image")
+    with pytest.raises(OSError, match=r"cannot be opened|does not exist|is not an image"):
+        open_image(source)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda pixels: pixels.astype(np.int64),
+        lambda pixels: pixels.astype(np.float64),
+        lambda pixels: pixels / 255,
+        lambda pixels: torch.from_numpy(pixels).permute(2, 0, 1),
+        lambda pixels: torch.from_numpy(pixels).permute(2, 0, 1).float(),
+        lambda pixels: torch.from_numpy(pixels).permute(2, 0, 1).float() / 255,
+        lambda pixels: torch.from_numpy(pixels).permute(2, 0, 1).double().requires_grad_(True),
+    ],
+)
+def test_numbers_in_0_to_1_and_in_0_to_255_are_the_same_photo(numbers):
+    pixels = noise(9, 11)
+    np.testing.assert_array_equal(open_image(numbers(pixels)), pixels)
+
+
+def test_an_open_file_and_a_path_like_are_the_same_photo(tmp_path):
+    path = tmp_path / "a.png"
+    PIL.Image.fromarray(noise(9, 11)).save(path)
+
+    class Like:
+        def __fspath__(self):
+            return str(path)
+
+    with open(path, "rb") as file:
+        np.testing.assert_array_equal(open_image(file), open_image(path))
+    np.testing.assert_array_equal(open_image(Like()), open_image(str(path)))
+    np.testing.assert_array_equal(open_image(bytearray(path.read_bytes())), open_image(path))
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.data())

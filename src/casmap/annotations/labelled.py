@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
+import numpy.typing as npt
+from pycocotools import mask as run_lengths
+
 from casmap.io.atomic import whole_file
 
 Polygon = list[tuple[float, float]]
@@ -27,6 +31,10 @@ class Object:
     rle: dict[str, Any]
     area: int
     score: float
+
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Its pixels (H, W) in the photo."""
+        return np.asarray(run_lengths.decode(self.rle), bool)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from casmap.cli.console import console
+from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Parts, Split
 from casmap.io.atomic import write_whole
 
@@ -60,10 +60,14 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
 ) -> None:
     """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
-    from casmap.evaluation.table import evaluate_mappings, print_rows, to_json
-    from casmap.inference.mapper import SHIPPED
+    from casmap.cli.tables_evaluation import print_rows
+    from casmap.evaluation.table import evaluate as measure
+    from casmap.evaluation.table import to_json
 
-    results = evaluate_mappings(data, mapping or [SHIPPED], boxes, masks, parts, area, size, unseen, console, split)
+    results = measure(
+        data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
+        unseen=unseen, reporter=reporter,
+    )  # fmt: skip
     print_rows(results, console)
     if json:
         write_whole(json, to_json(results))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from casmap.annotations.formats import Classes, Format, Which
-from casmap.cli.console import complain, console, name_skipped
+from casmap.cli.console import complain, console, name_skipped, reporter
 from casmap.cli.options import Alpha, Mapping, Out, Photos
 from casmap.errors import UserError
 
@@ -33,21 +33,24 @@ def extract(
     if ray:
         if everything or window is not None or device != "cpu":
             raise UserError("--ray writes rows, not pictures, on CPUs: leave out --everything, --window and --device.")
-        from casmap.inference.on_ray import extract_many
+        from casmap.inference.on_ray import extract_on_ray
 
-        many = extract_many(photos, mapping, out, alpha, address, workers, console=console)
-        console.print(f"{many.maps} {'map' if many.maps == 1 else 'maps'} in {out}", soft_wrap=True)
-        name_skipped(many.skipped)
-        return
-    from casmap.inference.folder import extract_photos
-    from casmap.inference.saliency_map import VIEWS
+        done = extract_on_ray(
+            photos, mapping=mapping, out=out, alpha=alpha, address=address, workers=workers, reporter=reporter
+        )
+    else:
+        from casmap.inference.folder import extract as extract_folder
+        from casmap.inference.views import VIEWS
 
-    kinds = VIEWS if everything else VIEWS[: 1 + overlay]
-    skipped, written, empty = extract_photos(photos, mapping, out, kinds, alpha, batch, device, console, window)
-    console.print(f"{written} {'map' if written == 1 else 'maps'} in {out}", soft_wrap=True)
-    if empty:
-        complain(f"Empty masks, whose boxes mean nothing: {empty}. The mapping may need more training.")
-    name_skipped(skipped)
+        views = VIEWS if everything else VIEWS[: 1 + overlay]
+        done = extract_folder(
+            photos, mapping=mapping, out=out, views=views, alpha=alpha, batch=batch, device=device, window=window,
+            reporter=reporter,
+        )  # fmt: skip
+    reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
+    if done.empty:
+        complain(f"No object found in {done.empty} photos: lower --alpha, or train the mapping longer.")
+    name_skipped(done.skipped)
 
 
 def annotate(

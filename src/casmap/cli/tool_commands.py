@@ -78,6 +78,7 @@ def doctor(
 
 def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
     """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
+    from casmap.cli.tables_evaluation import print_rows
     from casmap.tools.demo import run_demo
 
-    run_demo(out, seed, console)
+    print_rows(run_demo(out, seed, console), console)

@@ -23,7 +23,8 @@ from casmap.annotations.types import (
 from casmap.data.layouts import find_layout
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
-from casmap.io.images import FOREIGN_SUFFIXES, IMAGE_SUFFIXES, image_size, leads_out, open_image, open_smaller
+from casmap.io.find import FOREIGN_SUFFIXES, leads_out
+from casmap.io.images import IMAGE_SUFFIXES, image_size, open_photo
 
 Boxes = npt.NDArray[np.float64]
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
@@ -104,7 +105,7 @@ class PhotoFolder:
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index`: (H, W, 3) RGB."""
-        return open_image(self.path(index)) if least is None else open_smaller(self.path(index), least)[0]
+        return open_photo(self.path(index), least=least).image
 
     def annotation(self, index: int) -> Annotation | None:
         """Boxes and mask of photo number `index`, else the tightest box of the mask; None where nothing is known."""

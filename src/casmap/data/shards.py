@@ -23,7 +23,7 @@ from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Annotation
 from casmap.errors import UnreadableImage, UserError
 from casmap.io.atomic import whole_file, write_whole
-from casmap.io.images import open_bytes
+from casmap.io.images import open_photo
 
 INDEX = "index.npz"
 MEGABYTES = 256  # of a shard
@@ -133,7 +133,7 @@ class Shards:
             raise UserError(f"{self.address}/{shard_name(int(self.shards[index]))}: {_reason(error)}.") from error
         if len(content) != length:
             raise UnreadableImage(f"{self.names[index]} is cut off: {shard_name(int(self.shards[index]))} is damaged.")
-        return open_bytes(content, self.names[index], least)
+        return open_photo(content, name=self.names[index], least=least).image
 
     def annotation(self, index: int) -> Annotation | None:
         """Shards are to train on: nothing but the class is known."""

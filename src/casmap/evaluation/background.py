@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from casmap.inference.saliency_map import binary_mask
+from casmap.inference.components import binary_mask
 
 RING = 0.1  # of the side: the border of a picture
 SHARE = 0.7  # of the photos that must agree before anything is said

@@ -23,7 +23,7 @@ from casmap.evaluation.localization import (
 )
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.inference.saliency_map import binary_mask, tight_box
+from casmap.inference.components import binary_mask, tight_box
 
 Floats = npt.NDArray[np.floating]
 BATCH = 32
@@ -129,7 +129,7 @@ def own_alpha_errors(
     return np.where(half, errors[best[0]], errors[best[1]]), (alphas[best[0]], alphas[best[1]])
 
 
-def evaluate(name: str, mapped: Mapped, area: float | None = None) -> Row:
+def measure(name: str, mapped: Mapped, area: float | None = None) -> Row:
     """Measure what a system marked.
 
     area: measure evidence, and LE a second time, at this mean area of the binary masks, by one alpha for all photos;

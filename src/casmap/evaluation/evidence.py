@@ -7,7 +7,7 @@ A mask of ones recalls everything, so recalls say something only between masks o
 import numpy as np
 import numpy.typing as npt
 
-from casmap.inference.saliency_map import binary_mask
+from casmap.inference.components import binary_mask
 
 # Each step halves the range of alpha, which is at most H x W wide: 2 ** -40 of it is less than a float32 mask resolves.
 STEPS = 40

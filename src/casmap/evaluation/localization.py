@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from casmap.inference.saliency_map import binary_mask, largest_box
+from casmap.inference.components import binary_mask, largest_box
 
 Box = tuple[float, float, float, float]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from casmap.evaluation.evaluate import Mapped, own_alpha_errors
 from casmap.evaluation.localization import localization_error
-from casmap.inference.saliency_map import Binary, largest_component, tight_box
+from casmap.inference.components import Binary, largest_component, tight_box
 
 Picture = npt.NDArray[np.uint8]
 Map = npt.NDArray[np.floating]

@@ -2,14 +2,12 @@
 
 import dataclasses
 import json
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import cv2
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
@@ -21,12 +19,15 @@ from casmap.evaluation.evaluate import (
     System,
     annotated,
     center_system,
-    evaluate,
     localization_errors,
     map_photos,
+    measure,
     whole_system,
 )
-from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.inference.mapper import SHIPPED, SaliencyMapper, fit, load_mappers
+from casmap.reporting import SILENT, Reporter
+
+Mapping = str | os.PathLike[str] | SaliencyMapper
 
 # Shares are printed in percent, as the paper does; the arrow says which way is better.
 COLUMNS: dict[str, tuple[str, float]] = {
@@ -54,31 +55,43 @@ FORMULAS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Results:
+class Evaluation:
     """A row for each system (central crop), and each system's LE when photos are squashed instead."""
 
     rows: list[Row]
     squashed: dict[str, float]
 
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
 
-def evaluate_mappings(
-    data: str,
-    mappings: list[Path],
-    boxes: Path | None = None,
-    masks: Path | None = None,
-    parts: Path | None = None,
+    def __getitem__(self, name: str) -> Row:
+        """The row of this name."""
+        return next(row for row in self.rows if row.name == name)
+
+
+def evaluate(
+    data: str | os.PathLike[str],
+    *,
+    mapping: Mapping | Sequence[Mapping] | None = None,
+    boxes: str | os.PathLike[str] | None = None,
+    masks: str | os.PathLike[str] | None = None,
+    parts: str | os.PathLike[str] | None = None,
+    split: str | None = None,
     area: float | None = None,
     size: int | None = None,
     unseen: bool = False,
-    console: Console | None = None,
-    split: str | None = None,
-) -> Results:
-    """Open data and mappings as the command line names them, and evaluate.
+    reporter: Reporter = SILENT,
+) -> Evaluation:
+    """Measure mappings against boxes and masks, beside the centre box and the whole picture.
 
-    unseen: the photos may be of classes that a mapping does not know; then it has no OM.
+    data: photos in any layout, or scenes[:options]. mapping: one or several, files or mappers; the one that comes with
+    casmap where none is given. area: compare evidence at this mean area. size: side of the pictures. unseen: the photos
+    may be of classes that a mapping does not know; then it has no OM.
     """
-    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
-    mappers = {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
+    photos = open_photos(
+        os.fspath(data), held_out=True, boxes=_path(boxes), masks=_path(masks), parts=_path(parts), split=split
+    )
+    mappers = _mappers([mapping] if mapping is None or isinstance(mapping, Mapping) else mapping)
     for name, mapper in mappers.items():
         strangers = [label for label in photos.classes if label not in mapper.classes]
         if strangers and mapper.network.predicts and not unseen:
@@ -86,30 +99,45 @@ def evaluate_mappings(
                 f"The mapping {name} is for {len(mapper.classes)} classes and does not know {strangers[0]!r}, one of "
                 f"the {len(photos.classes)} of these photos: with --unseen it is evaluated without OM."
             )
-    return compare(photos, mappers, area, size, console)
+    return compare(photos, mappers, area=area, size=size, reporter=reporter)
 
 
 def compare(
     photos: PhotoSet,
     mappers: dict[str, SaliencyMapper],
+    *,
     area: float | None = None,
     size: int | None = None,
-    console: Console | None = None,
-) -> Results:
+    reporter: Reporter = SILENT,
+) -> Evaluation:
     """Evaluate each mapper, the centre box and the whole picture, under both resizing policies."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
     systems |= {"centre box": center_system, "whole picture": whole_system}
     rows, squashed = [], {}
-    with Progress(console=console or Console(quiet=True), transient=True) as bar:
-        task = bar.add_task("evaluating", total=2 * len(annotated(photos)) * len(systems))
+    with reporter.progress("evaluating", 2 * len(annotated(photos)) * len(systems)) as advance:
         for name, system in systems.items():
             side = sides.get(name, common)
-            rows.append(evaluate(name, map_photos(system, photos, side, "crop", lambda: bar.advance(task)), area))
-            other = map_photos(system, photos, side, "squash", lambda: bar.advance(task))
+            rows.append(measure(name, map_photos(system, photos, side, "crop", advance), area))
+            other = map_photos(system, photos, side, "squash", advance)
             squashed[name] = float(localization_errors(other).mean())
-    return Results(rows, squashed)
+    return Evaluation(rows, squashed)
+
+
+def _mappers(mappings: Sequence[Mapping | None]) -> dict[str, SaliencyMapper]:
+    """Each by a short name; a mapper that is loaded already by its place."""
+    files = [Path(SHIPPED if one is None else one) for one in mappings if not isinstance(one, SaliencyMapper)]
+    named = iter(load_mappers(files).items())
+    found = {}
+    for number, one in enumerate(mappings, 1):
+        name, mapper = (f"mapping {number}", one) if isinstance(one, SaliencyMapper) else next(named)
+        found[name] = mapper
+    return found
+
+
+def _path(path: str | os.PathLike[str] | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
@@ -125,36 +153,12 @@ def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
             masks, logits = mapper.masks(pictures)
         else:
             masks, logits = mapper.masks(np.stack([resize(picture, mapper.size, "crop") for picture in pictures]))
-            masks = np.stack([cv2.resize(mask, (side, side), interpolation=cv2.INTER_LINEAR) for mask in masks])
+            masks = np.stack([fit(mask, side, side) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
         return masks, np.array([here.get(int(index), -1) for index in logits.argmax(axis=1)])
 
     return system
-
-
-def print_rows(results: Results, console: Console) -> None:
-    """Print the table (central crop), and what the other resizing policy changes, as the supplement does."""
-    rows = results.rows
-    shown = [key for key in COLUMNS if any(key in row.numbers for row in rows)]
-    table = Table(
-        title=f"{len(rows[0].values['LE'])} photos, central crop, alpha = 1; 95 % bootstrap intervals", show_lines=True
-    )
-    table.add_column("")
-    for row in rows:
-        table.add_column(row.name, justify="right")
-    for key in shown:
-        title, scale = COLUMNS[key]
-        table.add_row(title, *(text_of(row.numbers.get(key), scale) for row in rows))
-    console.print(table)
-    console.print(FORMULAS)
-    for row in rows:
-        crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
-        if crop != squash:  # square photos are the same either way
-            console.print(
-                f"{row.name}: LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}",
-                soft_wrap=True,
-            )
 
 
 def text_of(number: Number | None, scale: float) -> str:
@@ -166,7 +170,7 @@ def text_of(number: Number | None, scale: float) -> str:
     return f"{value:.{digits}f}\n{low:.{digits}f} – {high:.{digits}f}"
 
 
-def to_json(results: Results) -> str:
+def to_json(results: Evaluation) -> str:
     """All numbers with their intervals."""
     content = {
         row.name: {

@@ -8,11 +8,12 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from casmap.evaluation.localization import iou
+from casmap.inference.components import components
+from casmap.io.levels import min_max
 
 IOU_THRESHOLDS = (0.3, 0.5, 0.7)
 TAUS = np.arange(51) / 50
@@ -79,7 +80,7 @@ def pixel_histograms(
     array([[2, 0, 0],
            [0, 0, 1]])
     """
-    places = np.floor(_normalised(mask) * (bins - 1)).astype(np.int64)
+    places = np.floor(min_max(mask) * (bins - 1)).astype(np.int64)
     return np.stack([np.bincount(places[truth == value], minlength=bins) for value in (0, 255)])
 
 
@@ -103,18 +104,5 @@ def _best_ious(
     mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64], taus: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """For each tau, the highest IOU of a component's box with a true box: (H, W), (n, 4), (T,) -> (T,)."""
-    normalised = _normalised(mask)
-    return np.array([iou(_component_boxes(normalised >= tau)[:, None], boxes).max(initial=0.0) for tau in taus])
-
-
-def _component_boxes(binary: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """The tightest box around each connected component, neighbours in 8 directions: (H, W) -> (k, 4)."""
-    _, _, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
-    x, y, width, height = stats[1:, :4].T  # row 0 is the background
-    return np.stack([x, y, x + width, y + height], axis=1).astype(np.float64)
-
-
-def _normalised(mask: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """(m - min m) / (max m - min m), and zeros for a flat mask, as in the authors' release: (H, W) -> (H, W)."""
-    above = np.asarray(mask, dtype=np.float64) - mask.min()
-    return np.asarray(above / (above.max() or 1.0))
+    normalised = min_max(mask)
+    return np.array([iou(components(normalised >= tau).boxes[:, None], boxes).max(initial=0.0) for tau in taus])

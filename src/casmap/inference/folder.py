@@ -2,60 +2,65 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
 from casmap.errors import UserError
-from casmap.inference.mapper import SaliencyMapper, fit
-from casmap.inference.pipeline import Finished, Mapped, Pipeline
-from casmap.inference.saliency_map import (
-    SaliencyMap,
-    binary_mask,
-    describe,
-    grey,
-    largest_box,
-    view_paths,
-    write_views,
-)
+from casmap.inference.components import binary_mask, is_flat, largest_box
+from casmap.inference.mapper import Mapped, SaliencyMapper
+from casmap.inference.pipeline import BATCH, Finished, Pipeline
+from casmap.inference.saliency_map import describe
+from casmap.inference.views import VIEWS, grey, view_paths, write_views
 from casmap.io.atomic import whole_file
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
-from casmap.io.images import FOREIGN_SUFFIXES, find_images
+from casmap.io.find import FOREIGN_SUFFIXES, find_images
 from casmap.io.levels import Window
 from casmap.io.names import file_name, unique_names
+from casmap.reporting import SILENT, Reporter
 
 BOXES = "boxes.jsonl"
 EMPTY = 0.001  # a mask with less area than this marks nothing
 
 
-def extract_photos(
-    sources: list[str],
-    mapping: Path | None,
-    out: Path,
-    kinds: Sequence[str] = ("mask", "overlay"),
+@dataclass(frozen=True)
+class Extraction:
+    """What `extract` did: maps written, how many of them mark no object, and a sentence for each photo skipped."""
+
+    out: Path
+    written: int
+    empty: int
+    skipped: list[str]
+
+
+def extract(
+    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    mapping: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] = "maps",
+    views: Sequence[str] = VIEWS[:2],
     alpha: float = 1.0,
-    batch: int = 8,
+    batch: int = BATCH,
     device: str = "cpu",
-    console: Console | None = None,
     window: Window | None = None,
-) -> tuple[list[str], int, int]:
-    """Write the maps of all photos found; returns a sentence for each one skipped, and how many are written and empty.
+    reporter: Reporter = SILENT,
+) -> Extraction:
+    """Write the maps of all photos that files, folders and patterns name.
 
     Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
     maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too. Masks have
-    their photos' size; the overlay of a large JPEG is smaller, unless more kinds of views are asked for.
+    their photos' size; the overlay of a large JPEG is smaller, unless more views are asked for.
     """
-    paths, skipped = to_map(sources)
+    out = Path(out)
+    paths, skipped = to_map(photos)
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
     mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
     names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
     again = {os.path.abspath(path) for path in paths} & earlier.keys()
-    save = partial(save_map, names=names, again=frozenset(again), out=out, kinds=kinds, alpha=alpha)
+    save = partial(save_map, names=names, again=frozenset(again), out=out, views=views, alpha=alpha)
     written = empty = 0
     stopped: BaseException | None = None
     with whole_file(out / BOXES) as aside, open(aside, "w") as lines:
@@ -67,18 +72,13 @@ def extract_photos(
                 again.discard(line["photo"])
                 lines.write(json.dumps(line) + "\n")
                 written += 1
-                empty += line["area"] < EMPTY
+                empty += line["box"] is None or line["area"] < EMPTY
             skipped.extend(done.skipped)
 
-        with Pipeline(paths, mapper, save, batch, whole=len(kinds) > 2, window=window) as pipeline:
+        with Pipeline(paths, mapper, save, batch, whole=len(views) > 2, window=window) as pipeline:
             try:
-                with Progress(console=console or Console(quiet=True), transient=True) as bar:
-                    task = bar.add_task("extracting", total=len(paths))
-                    for done in pipeline:
-                        keep(done)
-                        if done.error is not None:
-                            raise done.error
-                        bar.update(task, advance=done.photos)
+                for done in pipeline.reported("extracting", reporter):
+                    keep(done)
             except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
                 stopped = error
                 for done in pipeline.rest():
@@ -88,24 +88,25 @@ def extract_photos(
         lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
     if stopped is not None:
         raise stopped
-    return skipped, written, empty
+    return Extraction(out, written, empty, skipped)
 
 
 def save_map(
-    mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, kinds: Sequence[str], alpha: float
+    mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, views: Sequence[str], alpha: float
 ) -> dict[str, Any]:
     """Write the views of a photo's map; gives its line. again: photos that have views from before."""
-    photo, name = os.path.abspath(mapped.path), names[mapped.path]
-    looked_at = SaliencyMap(mapped.photo, fit(mapped.mask, *mapped.photo.shape[1::-1]), name)
-    smaller = looked_at.mask.shape != (mapped.height, mapped.width)
-    views = {kind: looked_at.view(kind, alpha) for kind in kinds}
-    mask, box = looked_at.mask, looked_at.box(alpha)
-    if smaller:
-        mask = fit(mapped.mask, mapped.width, mapped.height)
-        views["mask"], box = grey(mask), largest_box(binary_mask(mask, alpha))
-    saved = write_views(views, out, name)
-    if is_dicom(mapped.path):
-        write_dicom_mask(mapped.path, mask, dicom_mask(out, name))
+    path = Path(str(mapped.source))
+    photo, name = os.path.abspath(path), names[path]
+    found = mapped.saliency_map(name)
+    pictures = {kind: found.view(kind, alpha) for kind in views}
+    mask, box = found.mask, found.box(alpha)
+    if mask.shape != (mapped.height, mapped.width):  # the photo was decoded at a part of its size
+        mask = mapped.full_mask()
+        box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
+        pictures["mask"] = grey(mask)
+    saved = write_views(pictures, out, name)
+    if is_dicom(path):
+        write_dicom_mask(path, mask, dicom_mask(out, name))
     if photo in again:  # other views of its earlier map would show another mask
         for view in set(view_paths(out, name).values()) - set(saved):
             view.unlink(missing_ok=True)
@@ -121,26 +122,26 @@ def dicom_mask(folder: Path, name: str) -> Path:
     return folder / f"{file_name(name)}-mask{SUFFIX}"
 
 
-def to_map(sources: list[str]) -> tuple[list[Path], list[str]]:
+def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
     """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
 
     Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
     """
     left_out: list[str] = []
-    paths = find_images(sources, left_out)
+    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, left_out)
     ours: set[Path] = set()
     for folder in {path.parent for path in paths}:
         with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
             for line in lines_of(folder / BOXES):
                 ours.update(view_paths(folder, line["name"]).values())
                 ours.add(dicom_mask(folder, line["name"]))
-    photos = [path for path in paths if path not in ours]
-    if not photos:
+    found = [path for path in paths if path not in ours]
+    if not found:
         raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
-    foreign = [path for path in photos if path.suffix.lower() in FOREIGN_SUFFIXES]
-    photos = [path for path in photos if path.suffix.lower() not in FOREIGN_SUFFIXES]
-    twins = {path.with_suffix("") for path in photos}
-    return photos, left_out + [
+    foreign = [path for path in found if path.suffix.lower() in FOREIGN_SUFFIXES]
+    found = [path for path in found if path.suffix.lower() not in FOREIGN_SUFFIXES]
+    twins = {path.with_suffix("") for path in found}
+    return found, left_out + [
         f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
     ]
 

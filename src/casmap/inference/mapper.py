@@ -1,24 +1,29 @@
 """SaliencyMapper: photos in, saliency maps out; no class asked for, one forward pass."""
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, overload
+from threading import Lock
+from typing import Any, Literal, Protocol, overload
 
 import cv2
 import numpy as np
 import numpy.typing as npt
-import PIL.Image
 
 from casmap.data.resizing import resize
-from casmap.errors import UserError
-from casmap.inference.saliency_map import Mask, SaliencyMap
-from casmap.io.images import open_image
+from casmap.errors import UnreadableImage, UserError
+from casmap.inference.components import Mask
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.io.arrays import each_of, is_many, is_tensor
+from casmap.io.images import Image, Opened, Source, open_photo
+from casmap.io.levels import Window
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
-
-Source = str | Path | bytes | PIL.Image.Image | npt.NDArray[Any]
+OnError = Literal["raise", "skip"]
 
 
 class Network(Protocol):
@@ -43,10 +48,36 @@ class Network(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """A photo and what the network found in it.
+
+    photo: (H, W, 3), at its own width and height, or smaller where that was enough. mask: as the network gives it.
+    """
+
+    source: Source
+    photo: Image = field(repr=False)
+    width: int
+    height: int
+    mask: Mask = field(repr=False)
+    label: str | None
+    confidence: float | None
+
+    def full_mask(self) -> Mask:
+        """The mask at the photo's own size."""
+        return fit(self.mask, self.width, self.height)
+
+    def saliency_map(self, name: str = "photo") -> SaliencyMap:
+        """The map at the size of `photo`."""
+        path = str(self.source) if isinstance(self.source, str | os.PathLike) else ""
+        mask = fit(self.mask, self.photo.shape[1], self.photo.shape[0])
+        return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path)
+
+
 class SaliencyMapper:
     """A trained mapping, ready to use.
 
-    mapper = SaliencyMapper.load("mapping.safetensors")  # or .onnx; with no name, the one that comes with casmap
+    mapper = casmap.load("mapping.safetensors")  # or .onnx; with no name, the mapping that comes with casmap
     mapper("cat.jpg").box()              # one photo: a SaliencyMap, its mask in the photo's own size
     for found in mapper.stream(paths):   # many, in batches
         found.save("maps")
@@ -56,9 +87,12 @@ class SaliencyMapper:
         self.network, self.size, self.about = network, size, about or {}
         self.classes = network.classes
         self.titles: list[str] = self.about.get("titles", self.classes)  # as people call the classes
+        self._turn = nullcontext() if network.concurrent else Lock()  # threads that share it take turns
 
     @classmethod
-    def load(cls, path: str | Path | None = None, device: str = "cpu", threads: int | None = None) -> "SaliencyMapper":
+    def load(
+        cls, path: str | os.PathLike[str] | None = None, device: str = "cpu", threads: int | None = None
+    ) -> "SaliencyMapper":
         """Read a mapping file, .onnx or .safetensors; with no name, the mapping that comes with casmap.
 
         threads: that ONNX Runtime may use for one call on a CPU; all cores where nothing is said.
@@ -68,7 +102,7 @@ class SaliencyMapper:
 
             if path is None and not Path(SHIPPED).exists():
                 raise UserError("The mapping that comes with casmap is missing: install casmap again, or name one.")
-            onnx = load_onnx(path or SHIPPED, device, threads)
+            onnx = load_onnx(Path(path or SHIPPED), device, threads)
             return cls(onnx, onnx.about["size"], onnx.about)
         if Path(path).is_file() and Path(path).suffix != ".safetensors":
             raise UserError(f"{path} is no mapping: casmap writes them as .safetensors and .onnx files.")
@@ -76,26 +110,63 @@ class SaliencyMapper:
         from casmap.models.device import find_device  # torch is loaded only when a torch mapping is
         from casmap.models.files import load_mapping
 
-        network, about = load_mapping(path)
+        network, about = load_mapping(Path(path))
         about["titles"] = titles_of(network.classes)
         return cls(network.to(find_device(device)), about["size"], about)
 
     @overload
-    def __call__(self, photo: Source) -> SaliencyMap: ...
+    def __call__(self, photo: Source, *, on_error: OnError = "raise") -> SaliencyMap: ...  # type: ignore[overload-overlap]
     @overload
-    def __call__(self, photo: list[Source]) -> list[SaliencyMap]: ...
-    def __call__(self, photo: Source | list[Source]) -> SaliencyMap | list[SaliencyMap]:
-        """The map of a photo (path, bytes, PIL image, array), or the maps of a list of photos."""
-        return list(self.stream(photo)) if isinstance(photo, list) else next(self.stream([photo]))
+    def __call__(self, photo: Iterable[Source], *, on_error: OnError = "raise") -> list[SaliencyMap]: ...
+    def __call__(
+        self, photo: Source | Iterable[Source], *, on_error: OnError = "raise"
+    ) -> SaliencyMap | list[SaliencyMap]:
+        """The map of a photo, or the maps of several: a list, a tuple, a generator, or an array (N, H, W, 3).
 
-    def stream(self, photos: Iterable[Source], batch: int = 16) -> Iterator[SaliencyMap]:
+        A photo is a path, the bytes of a file, an open binary file, a Pillow image, an array (H, W) or (H, W, 3), or a
+        torch tensor (3, H, W). on_error: of several photos, those that cannot be read can be skipped; `source` of each
+        map tells which are there.
+        """
+        if is_many(photo):
+            return list(self.stream(each_of(photo), on_error=on_error))
+        one = isinstance(photo, str | bytes | bytearray | os.PathLike | np.ndarray) or is_tensor(photo)
+        if one or hasattr(photo, "read") or not hasattr(photo, "__iter__"):
+            return next(self.stream([photo]))  # type: ignore[list-item]
+        return list(self.stream(photo, on_error=on_error))  # type: ignore[arg-type]
+
+    def stream(
+        self, photos: Iterable[Source], batch: int = 16, *, on_error: OnError = "raise"
+    ) -> Iterator[SaliencyMap]:
         """The maps of any number of photos, in their order, holding one batch of them at a time."""
         waiting = enumerate(photos, 1)
         while numbered := list(islice(waiting, batch)):
-            images = [open_image(source) for _, source in numbered]
-            masks, _ = self.masks(np.stack([resize(image, self.size, "squash") for image in images]))
-            for (number, source), image, mask in zip(numbered, images, masks, strict=True):
-                yield SaliencyMap(image, fit(mask, *image.shape[1::-1]), name_of(source, number))
+            found = self.map([source for _, source in numbered])
+            for (number, source), one in zip(numbered, found, strict=True):
+                if isinstance(one, Mapped):
+                    yield one.saliency_map(name_of(source, number))
+                elif on_error == "raise":
+                    raise one
+
+    def map(
+        self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None
+    ) -> list[Mapped | UnreadableImage]:
+        """Open, resize, map: the one way from photos to masks. A photo that cannot be opened gives its error.
+
+        window: for DICOM. least: where a smaller photo will do, pixels of its shorter side.
+        """
+        opened: list[Opened | UnreadableImage] = []
+        for source in sources:
+            try:
+                opened.append(open_photo(source, window=window, least=least))
+            except UnreadableImage as error:
+                opened.append(error)
+        squares = [resize(one.image, self.size, "squash") for one in opened if not isinstance(one, UnreadableImage)]
+        masks, logits = self.masks(np.stack(squares)) if squares else ((), ())
+        found = iter(zip(masks, logits, strict=True))
+        return [
+            one if isinstance(one, UnreadableImage) else self._mapped(source, one, *next(found))
+            for source, one in zip(sources, opened, strict=True)
+        ]
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of pictures (N, H, W, 3) at the network's own size."""
@@ -104,26 +175,60 @@ class SaliencyMapper:
         normalised = np.empty((len(images), 3, *images.shape[1:3]), np.float32)
         for image, to in zip(images, normalised, strict=True):
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
-        return self.network.run(normalised)
+        with self._turn:
+            return self.network.run(normalised)
+
+    def _mapped(self, source: Source, opened: Opened, mask: Mask, logits: npt.NDArray[np.float32]) -> Mapped:
+        label = confidence = None
+        if self.network.predicts:
+            best = int(logits.argmax())
+            label, confidence = self.titles[best], float(1 / np.exp(logits.astype(np.float64) - logits[best]).sum())
+        return Mapped(source, opened.image, opened.width, opened.height, mask, label, confidence)
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")
         return f"SaliencyMapper({backbone}, {self.size} px, {len(self.classes)} classes)"
 
 
+def load(
+    path: str | os.PathLike[str] | None = None, *, device: str = "cpu", threads: int | None = None
+) -> SaliencyMapper:
+    """Load a mapping: the one that comes with casmap, or a file that `casmap train` or `casmap export` wrote.
+
+    device: cpu; cuda or mps where the mapping's runtime has it. threads: that ONNX Runtime may use for one call.
+
+    >>> load()
+    SaliencyMapper(lite0, 224 px, 1000 classes)
+    """
+    return SaliencyMapper.load(path, device, threads)
+
+
 def fit(mask: Mask, width: int, height: int) -> Mask:
-    """Bring a mask to its photo's size."""
+    """Bring a mask to its photo's size.
+
+    >>> fit(np.eye(2, dtype=np.float32), 4, 2).shape
+    (2, 4)
+    """
     return np.asarray(cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
 
 
 def name_of(source: Source, number: int) -> str:
-    """What a map's files are called: the photo's own name without its ending; a number where it has none."""
-    if isinstance(source, str | Path):
+    """What a map's files are called: the photo's own name without its ending; a number where it has none.
+
+    >>> name_of("trip/cat.jpg", 3), name_of(b"", 1), name_of(b"", 2)
+    ('cat', 'photo', 'photo-2')
+    """
+    if isinstance(source, str | os.PathLike):
         return Path(source).stem
     return "photo" if number == 1 else f"photo-{number}"
 
 
-def names_of(mappings: list[Path]) -> list[str]:
+def load_mappers(mappings: Sequence[Path]) -> dict[str, SaliencyMapper]:
+    """Mappings by short names: the folder's where the file is called mapping, the whole path where two are the same."""
+    return {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
+
+
+def names_of(mappings: Sequence[Path]) -> list[str]:
     """A short name for each mapping file: its folder's, or the whole path where two are the same."""
     for path in mappings:
         if not path.exists():

@@ -1,42 +1,43 @@
 """Objects from a map: boxes, polygons and run lengths that annotation tools understand."""
 
+from typing import Literal
+
 import cv2
 import numpy as np
 from pycocotools import mask as run_lengths
 
-from casmap.annotations.formats import Which
 from casmap.annotations.labelled import Object, Polygon
-from casmap.inference.saliency_map import Binary, Mask, binary_mask, tight_box
+from casmap.inference.components import Binary, Box, Mask, binary_mask, components, is_flat, tight_box
 
+Which = Literal["largest", "all"]
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
 STRAY = 1.0  # pixels by which a polygon may leave the outline
 
 
 def objects_of(
-    mask: Mask, label: str, which: Which = "largest", smallest: float = SMALLEST, alpha: float = 1.0
+    mask: Mask, label: str, which: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0
 ) -> list[Object]:
-    """The largest object of a mask (H, W), or all, largest first; parts below `smallest`, a share of it, are none.
+    """The largest object of a mask (H, W), or all, largest first; parts below `min_area`, a share of it, are none.
+
+    A mask that is the same everywhere marks no object.
 
     >>> mask = np.zeros((20, 30), np.float32)
     >>> mask[2:10, 4:12], mask[12:16, 20:28] = 1.0, 0.5
     >>> [(one.box, one.area, one.score) for one in objects_of(mask, "cat", "all")]
     [((4, 2, 12, 10), 64, 1.0), ((20, 12, 28, 16), 32, 0.5)]
     """
-    binary = binary_mask(mask, alpha)
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
-    areas = stats[:, cv2.CC_STAT_AREA]
-    order = 1 + np.argsort(-areas[1:], kind="stable")  # the first is the background
-    large = [int(part) for part in order if areas[part] >= smallest * binary.size]
-    parts = [labels == part for part in (large[:1] if which == "largest" else large)] if count > 1 else []
-    return [_object(part, label, float(mask[part].mean(dtype=np.float64))) for part in parts]
+    if is_flat(mask):
+        return []
+    found = components(binary_mask(mask, alpha))
+    order = sorted(range(len(found.areas)), key=lambda each: (-found.areas[each], each != found.largest))
+    large = [each for each in order[: 1 if which == "largest" else None] if found.areas[each] >= min_area * mask.size]
+    return [_object(found.binary(each), found.box(each), mask, label) for each in large]
 
 
-def _object(part: Binary, label: str, score: float) -> Object:
-    box = tight_box(part)
-    assert box is not None  # a component has pixels
+def _object(part: Binary, box: Box, mask: Mask, label: str) -> Object:
     rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
     rle["counts"] = rle["counts"].decode()  # as JSON has it
-    return Object(label, box, outline(part), rle, int(part.sum()), score)
+    return Object(label, box, outline(part), rle, int(part.sum()), float(mask[part].mean(dtype=np.float64)))
 
 
 def outline(part: Binary) -> Polygon:

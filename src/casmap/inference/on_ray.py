@@ -5,50 +5,37 @@ another makes again under the same name; and a second start makes only what is m
 """
 
 import hashlib
-import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from rich.console import Console
-from rich.progress import Progress
-
-from casmap.data.resizing import resize
-from casmap.errors import UnreadableImage, UserError
-from casmap.inference.folder import to_map
-from casmap.inference.mapper import SHIPPED, SaliencyMapper, fit
+from casmap.errors import UserError
+from casmap.inference.folder import Extraction, to_map
+from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
-from casmap.inference.pipeline import cores
-from casmap.io.atomic import remove_asides, whole_file, write_whole
-from casmap.io.images import Image, open_image
+from casmap.inference.pipeline import BATCH, cores
+from casmap.io.atomic import remove_asides, whole_file
+from casmap.io.kept_options import keep_options
+from casmap.reporting import SILENT, Reporter
 
 PART = 1000  # photos of a file
-BATCH = 8  # that a worker maps at a time
 RETRIES = 10  # of a part, and of a worker: a photo that ends its worker each time ends the command at last
-SETTING = "parts.json"
+OPTIONS = "parts.json"
 
 
-@dataclass(frozen=True)
-class Many:
-    """What became of all photos: how many maps there are, and a sentence for each photo without one."""
-
-    maps: int
-    skipped: list[str]
-
-
-def extract_many(
-    sources: list[str],
-    mapping: Path | None,
-    out: Path,
+def extract_on_ray(
+    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    mapping: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] = "maps",
     alpha: float = 1.0,
     address: str | None = None,
     workers: int | None = None,
     part: int = PART,
-    console: Console | None = None,
-) -> Many:
+    reporter: Reporter = SILENT,
+) -> Extraction:
     """Write a row for each photo into out/part-000000.parquet and so on.
 
     address: of a Ray cluster whose hosts see the same folders; None: this machine. workers: each with the mapping in
@@ -56,11 +43,12 @@ def extract_many(
     """
     import ray
 
-    paths, foreign = to_map(sources)
-    mapping = (mapping or SHIPPED).resolve()
-    SaliencyMapper.load(mapping)  # a file that is none is said here, once
+    out = Path(out)
+    paths, foreign = to_map(photos)
+    file = Path(mapping or SHIPPED).resolve()
+    SaliencyMapper.load(file)  # a file that is none is said here, once
     parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
-    same_setting(out, paths, mapping, alpha, part)
+    keep_options(out / OPTIONS, options_of(paths, file, alpha, part))
     missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]
     if missing:
         ray.init(
@@ -69,32 +57,33 @@ def extract_many(
         )  # fmt: skip
         try:
             rows = [{"number": number, "paths": parts[number]} for number in missing]
-            _work(rows, mapping, out.resolve(), alpha, min(workers or cores(), len(missing)), console)
+            _work(rows, PartMaker, (file, out.resolve(), alpha), min(workers or cores(), len(missing)), reporter)
         finally:
             ray.shutdown()
     remove_asides(out)  # of workers that died
-    unread = [row["error"] for row in read_rows(out, len(parts), ["error"]) if row["error"] is not None]
-    return Many(len(paths) - len(unread), foreign + unread)
+    made = list(read_rows(out, len(parts), ["box", "error"]))
+    unread = [row["error"] for row in made if row["error"] is not None]
+    empty = sum(row["error"] is None and row["box"] is None for row in made)
+    return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
 
 
-def _work(rows: list[dict[str, Any]], mapping: Path, out: Path, alpha: float, workers: int, console: Any) -> None:
+def _work(rows: list[dict[str, Any]], worker: Any, arguments: tuple[Any, ...], count: int, reporter: Reporter) -> None:
     """Let the workers make the parts of `rows`."""
     import ray
 
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        PartMaker,  # type: ignore[arg-type]
-        fn_constructor_args=(mapping, out, alpha),
-        compute=ray.data.ActorPoolStrategy(size=workers),
+        worker,
+        fn_constructor_args=arguments,
+        compute=ray.data.ActorPoolStrategy(size=count),
         num_cpus=1,
         max_restarts=RETRIES,
         max_task_retries=RETRIES,
     )
-    with Progress(console=console or Console(quiet=True), transient=True) as bar:
-        task = bar.add_task("extracting", total=sum(len(row["paths"]) for row in rows))
+    with reporter.progress("extracting", sum(len(row["paths"]) for row in rows)) as advance:
         for row in made.iter_rows():
-            bar.advance(task, row["photos"])
+            advance(row["photos"])
 
 
 class PartMaker:
@@ -108,31 +97,25 @@ class PartMaker:
         import pyarrow as arrow
         from pyarrow import parquet
 
-        rows = [one for batch in _batches(list(row["paths"])) for one in self.rows_of(batch)]
+        paths = list(row["paths"])
+        rows = [one for at in range(0, len(paths), BATCH) for one in self.rows_of(paths[at : at + BATCH])]
         with whole_file(part_file(self.out, row["number"])) as aside:
             parquet.write_table(arrow.Table.from_pylist(rows, schema()), aside)
         return {"number": row["number"], "photos": len(rows)}
 
     def rows_of(self, paths: list[str]) -> list[dict[str, Any]]:
         """A row for each photo, also for those that cannot be read."""
-        photos: dict[str, Image] = {}
-        rows: dict[str, dict[str, Any]] = {}
-        for path in paths:
-            try:
-                photos[path] = open_image(path)
-            except UnreadableImage as error:
-                rows[path] = {"path": readable(path), "error": readable(str(error))}
-        if photos:
-            squares = np.stack([resize(photo, self.mapper.size, "squash") for photo in photos.values()])
-            masks, logits = self.mapper.masks(squares)
-            for (path, photo), mask, row in zip(photos.items(), masks, logits, strict=True):
-                height, width = photo.shape[:2]
-                label = self.mapper.titles[int(row.argmax())] if self.mapper.network.predicts else None
-                found = objects_of(fit(mask, width, height), label or "", "largest", 0.0, self.alpha)
-                rows[path] = {"path": readable(path), "width": width, "height": height, "label": label}
-                for one in found:
-                    rows[path] |= {"box": list(one.box), "rle": one.rle["counts"], "score": one.score}
-        return [rows[path] for path in paths]
+        rows = []
+        for path, one in zip(paths, self.mapper.map(paths), strict=True):
+            row: dict[str, Any] = {"path": readable(path)}
+            if isinstance(one, Mapped):
+                row |= {"width": one.width, "height": one.height, "label": one.label}
+                for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.alpha):
+                    row |= {"box": list(found.box), "rle": found.rle["counts"], "score": found.score}
+            else:
+                row["error"] = readable(str(one))
+            rows.append(row)
+        return rows
 
 
 def readable(text: str) -> str:
@@ -183,28 +166,12 @@ def read_rows(out: Path, parts: int, columns: list[str] | None = None) -> Iterat
             raise UserError(f"{path} is damaged: delete it, and that part is made again.") from error
 
 
-def same_setting(out: Path, paths: list[Path], mapping: Path, alpha: float, part: int) -> None:
-    """A folder holds the parts of one set of photos, made in one way: refuse others."""
+def options_of(paths: list[Path], mapping: Path, alpha: float, part: int) -> dict[str, Any]:
+    """A folder holds the parts of one set of photos, made in one way."""
     names = hashlib.sha256("\n".join(str(path.resolve()) for path in paths).encode("utf-8", "surrogateescape"))
-    setting = {
+    return {
         "photos": f"{len(paths)}, {names.hexdigest()[:16]}",
         "mapping": hashlib.sha256(mapping.read_bytes()).hexdigest()[:16],
         "alpha": alpha,
         "photos of a part": part,
     }
-    kept = out / SETTING
-    if kept.exists():
-        try:
-            before = json.loads(kept.read_text())
-            differs = [key for key in setting if before.get(key) != setting[key]]
-        except (ValueError, AttributeError) as error:
-            raise UserError(f"{kept} is damaged: choose another --out.") from error
-        if differs:
-            raise UserError(f"{out} was begun with another {differs[0]}: choose another --out.")
-    else:
-        write_whole(kept, json.dumps(setting, indent=2) + "\n")
-
-
-def _batches(paths: list[str]) -> Iterator[list[str]]:
-    for at in range(0, len(paths), BATCH):
-        yield paths[at : at + BATCH]

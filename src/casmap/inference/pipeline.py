@@ -8,40 +8,19 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Generic, TypeVar
 
-import numpy as np
-
-from casmap.data.resizing import resize
-from casmap.errors import UnreadableImage
-from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.saliency_map import Mask
-from casmap.io.images import Image, open_image, open_smaller
+from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.io.levels import Window
+from casmap.reporting import SILENT, Reporter
 
 AHEAD = 2  # batches for each thread that may be begun before the first of them is taken
 LEAST = 512  # pixels of the shorter side of a photo that is only looked at
+BATCH = 8
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """A photo that was mapped: at its own width and height, or smaller where that is enough.
-
-    mask: as the network gives it. seen: the class that it sees.
-    """
-
-    path: Path
-    photo: Image
-    width: int
-    height: int
-    mask: Mask
-    seen: str
 
 
 @dataclass
@@ -65,13 +44,12 @@ class Pipeline(Generic[T]):
         paths: list[Path],
         mapper: SaliencyMapper,
         finish: Callable[[Mapped], T],
-        batch: int,
+        batch: int = BATCH,
         whole: bool = True,
         window: Window | None = None,
     ) -> None:
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch
-        self.whole, self.window = whole, window
-        self._turn = nullcontext() if mapper.network.concurrent else Lock()
+        self.least, self.window = None if whole else LEAST, window
         self.threads = cores()
         self._pool = ThreadPoolExecutor(self.threads)
         self._begun: deque[Future[Finished[T]]] = deque()
@@ -91,6 +69,15 @@ class Pipeline(Generic[T]):
         while self._begun:
             yield self._next()
 
+    def reported(self, label: str, reporter: Reporter = SILENT) -> Iterator[Finished[T]]:
+        """The same under a progress bar; what stopped a batch is raised after what it had made."""
+        with reporter.progress(label, len(self.paths)) as advance:
+            for done in self:
+                yield done
+                if done.error is not None:
+                    raise done.error
+                advance(done.photos)
+
     def rest(self) -> Iterator[Finished[T]]:
         """After it was stopped: the batches that were begun; no other is begun any more."""
         begun = [batch for batch in self._begun if not batch.cancel()]
@@ -104,28 +91,14 @@ class Pipeline(Generic[T]):
     def _work(self, paths: list[Path]) -> Finished[T]:
         done: Finished[T] = Finished(len(paths))
         try:
-            opened = []
-            for path in paths:
-                try:
-                    opened.append((path, *self._open(path)))
-                except UnreadableImage as error:
-                    done.skipped.append(str(error))
-            if opened:
-                squares = np.stack([resize(photo, self.mapper.size, "squash") for _, photo, _ in opened])
-                with self._turn:
-                    masks, logits = self.mapper.masks(squares)
-                for (path, photo, size), mask, row in zip(opened, masks, logits, strict=True):
-                    seen = self.mapper.titles[int(row.argmax())]
-                    done.made.append(self.finish(Mapped(path, photo, *size, mask, seen)))
+            for one in self.mapper.map(paths, window=self.window, least=self.least):
+                if isinstance(one, Mapped):
+                    done.made.append(self.finish(one))
+                else:
+                    done.skipped.append(str(one))
         except BaseException as error:  # is raised again by who takes the batch, after what was made is kept
             done.error = error
         return done
-
-    def _open(self, path: Path) -> tuple[Image, tuple[int, int]]:
-        if not self.whole:
-            return open_smaller(path, LEAST, self.window)
-        photo = open_image(path, self.window)
-        return photo, (photo.shape[1], photo.shape[0])
 
 
 def cores() -> int:

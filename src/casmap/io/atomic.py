@@ -30,6 +30,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         with open(aside, "rb") as written:
             os.fsync(written.fileno())
         aside.replace(path)
+    except UserError:  # of the block itself: an UnreadableImage is an OSError
+        raise
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
     finally:

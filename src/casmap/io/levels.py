@@ -17,9 +17,17 @@ def stretched(levels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     >>> stretched(np.array([-5, 0, 5])).tolist()
     [0, 128, 255]
     """
-    above = np.nan_to_num(levels.astype(np.float64))
-    above -= above.min()
-    return np.asarray(np.rint(above * (255 / (above.max() or 1))), np.uint8)
+    return np.asarray(np.rint(255 * min_max(np.nan_to_num(levels.astype(np.float64)))), np.uint8)
+
+
+def min_max(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """(v - min v) / (max v - min v), and zeros where all values are the same.
+
+    >>> min_max(np.array([1, 2, 5])).tolist(), min_max(np.array([3, 3])).tolist()
+    ([0.0, 0.25, 1.0], [0.0, 0.0])
+    """
+    above = np.asarray(values, np.float64) - values.min()
+    return np.asarray(above / (above.max() or 1.0))
 
 
 def through(levels: npt.NDArray[Any], window: Window) -> npt.NDArray[np.uint8]:

@@ -18,7 +18,8 @@ from casmap.data.resizing import resize
 from casmap.errors import UserError
 from casmap.evaluation.numbers import apart, columns, mean_of, percent, points
 from casmap.evaluation.table import system_of
-from casmap.inference.saliency_map import Binary, SaliencyMap, binary_mask
+from casmap.inference.components import Binary, binary_mask
+from casmap.inference.saliency_map import SaliencyMap
 from casmap.models.classifier import Classifier
 from casmap.paper.claims import Claim, verdict_below
 from casmap.paper.entries import Entries

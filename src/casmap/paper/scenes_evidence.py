@@ -10,7 +10,7 @@ from rich.table import Table
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Row, System, evaluate, map_photos
+from casmap.evaluation.evaluate import Row, System, map_photos, measure
 from casmap.evaluation.intervals import paired_interval
 from casmap.evaluation.table import system_of
 from casmap.io.atomic import write_whole
@@ -39,7 +39,7 @@ def run_evidence(out: Path, seeds: list[int], console: Console) -> dict[str, obj
 
 
 def _measure(name: str, system: System, photos: Scenes) -> Row:
-    row = evaluate(name, map_photos(system, photos, photos.size, "crop"), QUICK.area)
+    row = measure(name, map_photos(system, photos, photos.size, "crop"), QUICK.area)
     if "evidence recall" not in row.values:
         raise UserError(f"{name}'s masks cannot be brought to the area {QUICK.area}, so there is nothing to compare.")
     return row

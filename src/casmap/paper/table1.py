@@ -16,7 +16,8 @@ from casmap.baselines.rivals import RIVALS, Lesson, Rival
 from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Floats, Number, evaluate, own_alpha_errors
+from casmap.evaluation.evaluate import Floats, Number, own_alpha_errors
+from casmap.evaluation.evaluate import measure as evaluate
 from casmap.evaluation.intervals import bootstrap_interval, paired_interval
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper, names_of

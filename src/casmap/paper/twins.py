@@ -20,8 +20,8 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import TOLERANCE
 from casmap.evaluation.evidence import alpha_for_area
 from casmap.evaluation.intervals import bootstrap_interval
+from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.saliency_map import binary_mask
 from casmap.io.atomic import write_whole
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_classifier

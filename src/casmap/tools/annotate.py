@@ -16,9 +16,9 @@ from casmap.annotations.voc_writer import write_voc
 from casmap.annotations.yolo import write_yolo
 from casmap.errors import UserError
 from casmap.inference.folder import to_map
-from casmap.inference.mapper import SaliencyMapper, fit
+from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import SMALLEST, objects_of
-from casmap.inference.pipeline import Mapped, Pipeline
+from casmap.inference.pipeline import Pipeline
 
 UNNAMED = "object"  # the class of all where none is asked for
 BATCH = 8
@@ -52,10 +52,11 @@ def annotate_photos(
         above = above.parent  # the folder of a single class
 
     def label(mapped: Mapped) -> Labelled:
-        whole = Path(os.path.abspath(mapped.path))
-        name = {"folder": whole.parent.name, "predicted": mapped.seen, "none": UNNAMED}[classes]
-        objects = objects_of(fit(mapped.mask, mapped.width, mapped.height), name, which, smallest, alpha)
-        return Labelled(mapped.path, whole.relative_to(above).as_posix(), mapped.width, mapped.height, tuple(objects))
+        path = Path(str(mapped.source))
+        whole = Path(os.path.abspath(path))
+        name = {"folder": whole.parent.name, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
+        objects = objects_of(mapped.full_mask(), name, which, smallest, alpha)
+        return Labelled(path, whole.relative_to(above).as_posix(), mapped.width, mapped.height, tuple(objects))
 
     photos: list[Labelled] = []
     with (

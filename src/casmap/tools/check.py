@@ -19,8 +19,9 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.background import warnings
 from casmap.evaluation.numbers import mean_of, percent
+from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.saliency_map import SaliencyMap, binary_mask
+from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
 from casmap.tools.classifiers import VERSIONS, WHOLE, opened, short_names

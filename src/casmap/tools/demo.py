@@ -9,10 +9,10 @@ from casmap.data.free_photos import free_photos
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
-from casmap.evaluation.table import COLUMNS, FORMULAS, Results, compare, print_rows, text_of, to_json
-from casmap.inference.folder import extract_photos
+from casmap.evaluation.table import COLUMNS, FORMULAS, Evaluation, compare, text_of, to_json
+from casmap.inference.folder import extract
 from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.saliency_map import VIEWS
+from casmap.inference.views import VIEWS
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
 from casmap.tools.page import Section, curve, data_address, write_page
@@ -25,12 +25,12 @@ PHOTOS = 2000
 HELD_OUT_PHOTOS = 400
 
 
-def run_demo(out: Path, seed: int, console: Console) -> None:
+def run_demo(out: Path, seed: int, console: Console) -> Evaluation:
     """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
     real = out / "maps" / "photos"
     console.rule("Real photos, with the mapping that comes with casmap")
     if not (real / "boxes.jsonl").exists():
-        extract_photos([str(path) for path in free_photos()], None, real, kinds=VIEWS)
+        extract(free_photos(), out=real, views=VIEWS)
     console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
@@ -44,23 +44,19 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
     for name in mappers:
         if (out / "maps" / name.lower() / "boxes.jsonl").exists():
             continue
-        extract_photos(
-            [str(files / "photos")],
-            out / name.lower() / "mapping.safetensors",
-            out / "maps" / name.lower(),
-            kinds=VIEWS,
-        )
+        mapping = out / name.lower() / "mapping.safetensors"
+        extract(files / "photos", mapping=mapping, out=out / "maps" / name.lower(), views=VIEWS)
 
-    results = compare(held_out, mappers, area=recipe.area, console=console)
-    print_rows(results, console)
+    results = compare(held_out, mappers, area=recipe.area)
     write_whole(out / "table.json", to_json(results))
     page = out / "report.html"
     write_demo_page(page, results, mappers, held_out, out, recipe.area or 0.0)
     console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}")
+    return results
 
 
 def write_demo_page(
-    path: Path, results: Results, mappers: dict[str, SaliencyMapper], photos: Scenes, out: Path, area: float
+    path: Path, results: Evaluation, mappers: dict[str, SaliencyMapper], photos: Scenes, out: Path, area: float
 ) -> None:
     """One page: Figure 2 of free photos, the table, Figure 2 of scenes, the training curves; both figures as files."""
     rows = results.rows

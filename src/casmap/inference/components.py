@@ -1,0 +1,111 @@
+"""From a soft mask to objects: the paper's binary mask, its connected components, and their boxes."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.float32]
+Binary = npt.NDArray[np.bool_]
+Box = tuple[int, int, int, int]  # x0, y0, x1, y1, as edges: x1 - x0 is the width
+
+FLAT = 1 / 512  # half a grey level: a mask that varies by less is the same everywhere
+
+
+def binary_mask(mask: npt.ArrayLike, alpha: float = 1.0) -> Binary:
+    """Discretize masks (..., H, W) as the paper does: b = 1 where m >= alpha * mean(m), each by its own mean.
+
+    With alpha up to 1 no binary mask is empty; that of a constant mask is full.
+
+    >>> binary_mask([[0.1, 0.2], [0.3, 1.0]]).tolist()
+    [[False, False], [False, True]]
+    """
+    # The mean of equal float32 numbers is exact in float64: rounding would empty a constant mask.
+    mask = np.asarray(mask, np.float32)
+    threshold = alpha * mask.mean((-2, -1), dtype=np.float64, keepdims=True)
+    return np.asarray(mask >= threshold)
+
+
+def is_flat(mask: Mask) -> bool:
+    """Whether a mask (H, W) is the same everywhere, to half a grey level: it marks no object.
+
+    >>> is_flat(np.ones((2, 2), np.float32)), is_flat(np.eye(2, dtype=np.float32))
+    (True, False)
+    """
+    low, high, _, _ = cv2.minMaxLoc(np.asarray(mask, np.float32))
+    return bool(high - low < FLAT)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The 8-connected components of a binary mask: numbers (H, W), 0 for the background; boxes (k, 4); areas (k,)."""
+
+    numbers: npt.NDArray[np.int32]
+    boxes: npt.NDArray[np.int64]
+    areas: npt.NDArray[np.int64]
+
+    @property
+    def largest(self) -> int | None:
+        """Which one has the largest area, counted from 0; of equal ones, the first in reading order; None: no one."""
+        if len(self.areas) == 0:
+            return None
+        equal = np.flatnonzero(self.areas == self.areas.max())
+        if len(equal) == 1:
+            return int(equal[0])
+        inside = np.isin(self.numbers, equal + 1)  # OpenCV does not number components in reading order
+        return int(self.numbers.flat[inside.argmax()]) - 1
+
+    def binary(self, which: int) -> Binary:
+        """One of them as a binary mask (H, W)."""
+        return np.asarray(self.numbers == which + 1)
+
+    def box(self, which: int) -> Box:
+        """The tightest box around one of them."""
+        x0, y0, x1, y1 = (int(edge) for edge in self.boxes[which])
+        return x0, y0, x1, y1
+
+
+def components(binary: Binary) -> Components:
+    """Find the components of a binary mask (H, W), neighbours in 8 directions.
+
+    >>> found = components(np.array([[True, False, True], [False, False, True]]))
+    >>> found.areas.tolist(), found.boxes.tolist(), found.largest
+    ([1, 2], [[0, 0, 1, 1], [2, 0, 3, 2]], 1)
+    """
+    _, numbers, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    left, top, width, height, areas = np.asarray(stats, np.int64)[1:].T  # the background comes first, which is none
+    boxes = np.stack([left, top, left + width, top + height], axis=1)
+    return Components(np.asarray(numbers, np.int32), boxes, areas)
+
+
+def largest_component(binary: Binary) -> Binary:
+    """Keep the largest 8-connected component of (H, W); of equal ones, the first in reading order.
+
+    >>> largest_component(np.array([[True, False, True], [False, False, True]])).tolist()
+    [[False, False, True], [False, False, True]]
+    """
+    found = components(binary)
+    return np.zeros_like(binary) if found.largest is None else found.binary(found.largest)
+
+
+def largest_box(binary: Binary) -> Box | None:
+    """The tightest box around the largest component of (H, W), as `tight_box` gives it.
+
+    >>> largest_box(np.array([[True, False, True], [False, False, True]]))
+    (2, 0, 3, 2)
+    """
+    found = components(binary)
+    return None if found.largest is None else found.box(found.largest)
+
+
+def tight_box(binary: Binary) -> Box | None:
+    """Give the tightest box x0, y0, x1, y1 around (H, W) as edges: x1 - x0 is its width; None around nothing.
+
+    >>> tight_box(np.array([[False, True, True], [False, False, False]]))
+    (1, 0, 3, 1)
+    """
+    columns, rows = np.flatnonzero(binary.any(axis=0)), np.flatnonzero(binary.any(axis=1))
+    if columns.size == 0:
+        return None
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1

@@ -1,0 +1,46 @@
+"""The options that a folder was made with: whoever goes on with it must have the same."""
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from casmap.errors import UserError
+from casmap.io.atomic import write_whole
+
+
+def keep_options(path: Path, options: dict[str, Any], advice: str = "choose another --out") -> None:
+    """Write the options of a folder to `path`, or raise UserError where others are kept there.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "options.json"
+    >>> keep_options(path, {"seed": 0})
+    >>> keep_options(path, {"seed": 1})
+    Traceback (most recent call last):
+    casmap.errors.UserError: ... was begun with seed = 0, not 1: choose another --out.
+    """
+    options = json.loads(json.dumps(options))  # as they will be read
+    if path.exists():
+        compare_options(path.parent, read_options(path), options, advice)
+    else:
+        write_whole(path, json.dumps(options, indent=2) + "\n")
+
+
+def compare_options(
+    folder: Path, before: dict[str, Any], now: dict[str, Any], advice: str, ignored: Collection[str] = ()
+) -> None:
+    """Raise UserError that names the first option that differs."""
+    for key in dict.fromkeys([*now, *before]):
+        if key not in ignored and before.get(key) != now.get(key):
+            raise UserError(f"{folder} was begun with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
+
+
+def read_options(path: Path, advice: str = "choose another --out") -> dict[str, Any]:
+    """The options of a folder; a damaged file is named."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is damaged: {advice}.") from error
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is damaged: {advice}.")
+    return content
