@@ -1,4 +1,7 @@
-"""torchvision's classifiers by name, with the layers that feed the decoder."""
+"""torchvision's classifiers by name, with the layers that feed the decoder.
+
+Its own weights are pickles, which casmap never opens: they are given as a safetensors file.
+"""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -10,6 +13,7 @@ from torch import nn
 from torchvision.models.feature_extraction import create_feature_extractor
 
 from casmap.errors import UserError
+from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 
 PREFIX = "torchvision/"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of all its ImageNet weights
@@ -69,3 +73,13 @@ def _trunk(network: nn.Module, above: str = "") -> Iterator[tuple[str, nn.Module
 def _is_map(shape: tuple[int, ...]) -> bool:
     """Whether an output is (1, channels, h, h): transformers have channels elsewhere."""
     return len(shape) == 4 and shape[2] == shape[3] > 1
+
+
+BACKBONE_SOURCES.register("torchvision")(
+    BackboneSource(
+        owns=lambda name: name.startswith(PREFIX),
+        build=lambda name, classes, _: Backbone(
+            torchvision_network(name.removeprefix(PREFIX), classes), MEAN, STD, SIDE
+        ),
+    )
+)

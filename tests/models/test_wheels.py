@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from casmap.errors import UserError
-from casmap.models import offline
+from casmap.models.backbones import source_of, weights_reachable
+from casmap.models.backbones.wheels import WHEELS, Wheel, find, translate
 from casmap.models.classifier import Classifier
-from casmap.models.offline import OFFLINE, Offline, load_offline, translate
 
 
-@pytest.mark.parametrize("backbone", OFFLINE)
+@pytest.mark.parametrize("backbone", WHEELS)
 def test_every_tensor_of_the_wheel_arrives_in_the_network(backbone) -> None:
     classifier = Classifier(backbone, 1000, pretrained=True)
-    weights = torch.load(offline._file(OFFLINE[backbone]), weights_only=True)
+    weights = torch.load(find(backbone), weights_only=True)
     assert len(weights) == len(classifier.network.state_dict())
     for ours, theirs in zip(classifier.network.state_dict().values(), weights.values(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
@@ -51,11 +51,12 @@ def test_weights_of_another_network_are_refused(wrong) -> None:
 
 
 def test_a_wheel_that_is_missing_is_named(monkeypatch) -> None:
-    missing = Offline("tf_efficientnet_lite0", "a_package_that_nobody_has", "x.pth", "0")
-    monkeypatch.setitem(OFFLINE, "lite0", missing)
-    assert not offline.is_installed("lite0")
+    missing = Wheel("tf_efficientnet_lite0", "a_package_that_nobody_has", "x.pth", "0")
+    monkeypatch.setitem(WHEELS, "lite0", missing)
+    assert not weights_reachable("lite0")
     with pytest.raises(UserError, match=r"a_package_that_nobody_has: pip install 'casmap\[offline\]'"):
         Classifier("lite0", 1000, pretrained=True)
+    assert source_of("lite0").missing_weights("lite0").startswith("The weights of lite0 come with a_package_that")
 
 
 def test_a_wheel_with_another_file_is_never_unpickled(tmp_path, monkeypatch) -> None:
@@ -64,8 +65,8 @@ def test_a_wheel_with_another_file_is_never_unpickled(tmp_path, monkeypatch) -> 
     (package / "__init__.py").write_text("raise RuntimeError('its code runs')")
     torch.save({"x": torch.zeros(1)}, package / "models" / "x.pth")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(OFFLINE, "lite0", Offline("tf_efficientnet_lite0", "changed_wheel", "x.pth", "0" * 64))
-    assert offline.is_installed("lite0")  # without running the package's code
+    monkeypatch.setitem(WHEELS, "lite0", Wheel("tf_efficientnet_lite0", "changed_wheel", "x.pth", "0" * 64))
+    assert weights_reachable("lite0")  # without running the package's code
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(UserError, match="not the file that casmap knows"):
-        load_offline("lite0", Classifier("lite0", 2).network)
+        Classifier("lite0", 2, pretrained=True)
