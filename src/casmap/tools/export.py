@@ -15,7 +15,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, localization_errors, map_photos
-from casmap.evaluation.intervals import bootstrap_interval, paired_interval
+from casmap.evaluation.numbers import apart, mean_of, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import whole_file
@@ -39,13 +39,9 @@ class Loss:
     photos: int
 
     def __str__(self) -> str:
-        before, after, difference = (
-            f"{100 * number.value:{sign}.1f} [{100 * number.low:{sign}.1f}, {100 * number.high:{sign}.1f}]"
-            for number, sign in ((self.before, ""), (self.after, ""), (self.difference, "+"))
-        )
         return (
-            f"LE on {self.photos} photos: {before} before, {after} after, difference {difference}; "
-            f"no pixel of a mask moved by more than {self.pixel:.1e}."
+            f"LE on {self.photos} photos: {percent(self.before)} before, {percent(self.after)} after, difference "
+            f"{points(self.difference)}; no pixel of a mask moved by more than {self.pixel:.1e}."
         )
 
 
@@ -91,13 +87,7 @@ def loss_of(mapping: str | Path, exported: str | Path, photos: PhotoSet) -> Loss
     mappers = [SaliencyMapper.load(path) for path in (mapping, exported)]
     before, after = (map_photos(system_of(m, photos), photos, m.size, "crop") for m in mappers)
     a, b = localization_errors(before), localization_errors(after)
-    return Loss(
-        Number(float(a.mean()), *bootstrap_interval(a)),
-        Number(float(b.mean()), *bootstrap_interval(b)),
-        Number(float((b - a).mean()), *paired_interval(b, a)),
-        float(np.abs(before.masks - after.masks).max()),
-        len(a),
-    )
+    return Loss(mean_of(a), mean_of(b), apart(b, a), float(np.abs(before.masks - after.masks).max()), len(a))
 
 
 def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Path, half: bool = False) -> None:

