@@ -14,9 +14,11 @@ from casmap.errors import UserError
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
+from casmap.models.files import save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.models.onnx_network import KEY, load_onnx
-from casmap.tools.export import classifier_alone, export_onnx, halve
+from casmap.reporting import Reporter
+from casmap.tools.export import classifier_alone, export, export_onnx, halve
 
 CLASSES = ["ant", "bee", "cow"]
 
@@ -141,3 +143,47 @@ def test_what_the_runtime_cannot_even_complain_of_is_refused_in_silence(exported
     with pytest.raises(UserError, match="not a readable ONNX file"):
         load_onnx(tmp_path / "broken.onnx")
     assert capfd.readouterr().out == ""
+
+
+class Heard(Reporter):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    torch.manual_seed(0)
+    encoder, path = Classifier("test_resnet", 2), tmp_path_factory.mktemp("kept") / "mapping.safetensors"
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), ["class-00", "class-01"], True)
+    save_mapping(path, network, {"size": 64})
+    return path
+
+
+def test_the_result_tells_the_file_its_size_and_without_photos_no_loss(kept) -> None:
+    heard = Heard()
+    result = export(str(kept), reporter=heard)
+    assert (result.path, result.bytes) == (kept.with_suffix(".onnx"), kept.with_suffix(".onnx").stat().st_size)
+    assert result.loss is None
+    assert heard.lines == [f"{result.path}: {result.bytes / 1e6:.1f} MB"]
+
+
+def test_the_loss_of_half_the_bits_is_small_but_there(kept, tmp_path) -> None:
+    heard = Heard()
+    result = export(kept, out=tmp_path / "half.onnx", half=True, data="scenes:photos=6,size=64", reporter=heard)
+    assert result.loss is not None
+    assert result.loss.photos == 6
+    assert 0 < result.loss.pixel < 5e-3
+    assert result.loss.difference.low <= result.loss.difference.value <= result.loss.difference.high
+    assert result.loss.difference.value == pytest.approx(result.loss.after.value - result.loss.before.value)
+    assert heard.lines[1:] == [str(result.loss)]
+
+
+@pytest.mark.parametrize("wrong", [{"out": "mapping.pt"}, {"data": "no such photos"}])
+def test_what_is_asked_wrongly_is_refused_before_anything_is_written(kept, tmp_path, monkeypatch, wrong) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=next(iter(wrong.values()))):
+        export(kept, **({"out": "mapping.onnx"} | wrong))
+    assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from casmap.annotations.formats import Weights
-from casmap.cli.console import console
+from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
-from casmap.errors import UserError
 
 
 def serve(
@@ -40,19 +39,10 @@ def export(
     split: Split = None,
 ) -> None:
     """Write a mapping as an ONNX file, which needs no torch to run."""
-    from casmap.data.sources import open_photos
-    from casmap.models.files import load_mapping
-    from casmap.tools.export import export_onnx
-    from casmap.tools.export_loss import loss_of
+    from casmap.tools.export import export as run_export
 
-    path = out or mapping.with_suffix(".onnx")
-    if path.suffix != ".onnx":
-        raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
-    photos = measure and open_photos(measure, held_out=True, boxes=boxes, masks=masks, split=split)
-    export_onnx(*load_mapping(mapping), path, half=to == "onnx-half")
-    console.print(f"{path}: {path.stat().st_size / 1e6:.1f} MB", soft_wrap=True)
-    if photos:
-        console.print(str(loss_of(mapping, path, photos)), soft_wrap=True)
+    half = to == "onnx-half"
+    run_export(mapping, out=out, half=half, data=measure, boxes=boxes, masks=masks, split=split, reporter=reporter)
 
 
 def doctor(

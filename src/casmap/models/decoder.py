@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, interpolate
 
-from casmap.models.belief import BELIEF_CHANNELS
+from casmap.models.class_activation import EXPECTED_CHANNELS
 from casmap.models.classifier import Classifier
 
 FILTERS = 64  # of each 1x1 convolution, as in the paper's supplement
@@ -32,7 +32,7 @@ class Decoder(nn.Module):
         super().__init__()
         self.believes = believes
         if believes:
-            stage_channels = [*stage_channels, BELIEF_CHANNELS]
+            stage_channels = [*stage_channels, EXPECTED_CHANNELS]
         self.lateral = nn.ModuleList(
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels

@@ -1,13 +1,14 @@
 """Files of tensors: safetensors with JSON beside them, written whole, read without ever unpickling."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from casmap.errors import UserError
 from casmap.io.atomic import whole_file
@@ -17,6 +18,8 @@ from casmap.models.network import SaliencyNetwork
 
 MAPPING_FORMAT = "casmap-mapping-1"
 CLASSIFIER_FORMAT = "casmap-classifier-1"
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def write_tree(path: str | Path, tree: Any) -> None:
@@ -41,61 +44,55 @@ def read_tree(path: str | Path) -> Any:
 
 def save_classifier(path: str | Path, classifier: Classifier, classes: list[str], about: dict[str, Any]) -> None:
     """Write a classifier with its class names."""
-    about = {
-        "backbone": classifier.backbone,
-        "classes": classes,
-        "mean": classifier.mean,
-        "std": classifier.std,
-        **about,
-    }
-    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": about, "classifier": dict(classifier.state_dict())})
+    said = {"backbone": classifier.backbone, "classes": classes, "mean": classifier.mean, "std": classifier.std}
+    weights = dict(classifier.state_dict())
+    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": said | about, "classifier": weights})
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
     """Read what `save_classifier` wrote."""
-    tree = read_tree(path)
-    if not isinstance(tree, dict) or tree.get("format") != CLASSIFIER_FORMAT:
-        raise UserError(f"{path} is not a casmap classifier.")
-    try:
-        about = tree["about"]
-        classifier = _build(about)
-        classifier.load_state_dict(tree["classifier"])
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise UserError(f"{path} is a damaged classifier: {str(error).splitlines()[0]}") from error
-    return classifier.eval(), about
+    return _load(path, CLASSIFIER_FORMAT, "classifier", _classifier)
 
 
 def save_mapping(path: str | Path, network: SaliencyNetwork, about: dict[str, Any]) -> None:
     """Write a mapping: encoder, decoder, and all that is needed to use them."""
-    write_tree(
-        path, {"format": MAPPING_FORMAT, "about": {**network.about(), **about}, "network": dict(network.state_dict())}
-    )
+    weights = dict(network.state_dict())
+    write_tree(path, {"format": MAPPING_FORMAT, "about": network.about() | about, "network": weights})
 
 
 def load_mapping(path: str | Path) -> tuple[SaliencyNetwork, dict[str, Any]]:
     """Read a mapping and what is said about it."""
-    tree = read_tree(path)
-    if not isinstance(tree, dict) or tree.get("format") != MAPPING_FORMAT:
-        raise UserError(f"{path} is not a casmap mapping.")
+    return _load(path, MAPPING_FORMAT, "network", _mapping)
+
+
+def _load(path: str | Path, kind: str, weights: str, build: Callable[[Any], Network]) -> tuple[Network, dict[str, Any]]:
+    """Read a file of one format: build the network that it describes, then put in the weights."""
+    tree, name = read_tree(path), kind.split("-")[1]
+    if not isinstance(tree, dict) or tree.get("format") != kind:
+        raise UserError(f"{path} is not a casmap {name}.")
     try:
         about = tree["about"]
-        encoder = _build(about)
-        decoder = Decoder(encoder.stage_channels, about.get("believes", False) is True)
-        network = SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
-        network.load_state_dict(tree["network"])
-        if not (isinstance(about["size"], int) and about["size"] >= 32):
-            raise TypeError("it does not say for which size it is")
+        network = build(about)
+        network.load_state_dict(tree[weights])
     except (KeyError, TypeError, RuntimeError) as error:
-        raise UserError(f"{path} is a damaged mapping: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{path} is a damaged {name}: {str(error).splitlines()[0]}") from error
     return network.eval(), about
 
 
-def _build(about: dict[str, Any]) -> Classifier:
+def _classifier(about: Any) -> Classifier:
     if not (isinstance(about["backbone"], str) and isinstance(about["classes"], list)):
         raise TypeError("its description is not one that casmap writes")
     classifier = Classifier(about["backbone"], len(about["classes"]))
     classifier.mean, classifier.std = tuple(about["mean"]), tuple(about["std"])
     return classifier
+
+
+def _mapping(about: Any) -> SaliencyNetwork:
+    if not (isinstance(about["size"], int) and about["size"] >= 32):
+        raise TypeError("it does not say for which size it is")
+    encoder = _classifier(about)
+    decoder = Decoder(encoder.stage_channels, about.get("believes", False) is True)
+    return SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -22,6 +22,7 @@ class SaliencyNetwork(nn.Module):
     def __init__(self, encoder: Classifier, decoder: Decoder, classes: list[str], predicts: bool) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
+        self.mean, self.std = encoder.mean, encoder.std  # of the pixels, from 0 to 1, for which the network is made
         self.classes = classes
         self.predicts = predicts  # a separate encoder was never trained to tell classes
 
@@ -30,16 +31,6 @@ class SaliencyNetwork(nn.Module):
         look = self.encoder.look_believing if self.decoder.believes else self.encoder.look
         logits, stages = look(images)
         return self.decoder(stages, images.shape[-2:]), logits
-
-    @property
-    def mean(self) -> tuple[float, ...]:
-        """Of the pixels, from 0 to 1, for which the network is made."""
-        return self.encoder.mean
-
-    @property
-    def std(self) -> tuple[float, ...]:
-        """Of the pixels, from 0 to 1, for which the network is made."""
-        return self.encoder.std
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W), as arrays."""
@@ -57,6 +48,6 @@ class SaliencyNetwork(nn.Module):
             "classes": self.classes,
             "predicts": self.predicts,
             "believes": self.decoder.believes,
-            "mean": self.encoder.mean,
-            "std": self.encoder.std,
+            "mean": self.mean,
+            "std": self.std,
         }

