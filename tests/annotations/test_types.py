@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casmap.annotations.types import Kind, LeftOut, Names, Thing, edges, main_class, of_class
+from casmap.annotations.things import edges, main_class, of_class
+from casmap.annotations.types import Kind, LeftOut, Names, Thing
 
 
 def thing(name, side, **options):

@@ -4,8 +4,7 @@ import cv2
 import numpy as np
 from pycocotools import mask as run_lengths
 
-from casmap.annotations.formats import Which
-from casmap.annotations.labelled import Object, Polygon
+from casmap.annotations.labelled import Object, Polygon, Which
 from casmap.inference.saliency_map import Binary, Mask, binary_mask, tight_box
 
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
