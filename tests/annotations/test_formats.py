@@ -1,5 +1,9 @@
 """Every format, casmap's own and any other in the registry: what is written is read back."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import PIL.Image
 import pytest
@@ -151,3 +155,44 @@ def test_main_class_is_that_of_the_largest_object_in_shares_too(tmp_path) -> Non
     path = FORMATS["yolo"].write(on_disk(tmp_path / "photos", photos), ["cat", "dog"], tmp_path / "out", WriteOptions())
     found = read_annotations(path, tmp_path / "photos", Names(["a.png"]))
     assert main_class(found.of("a.png").things) == "dog"
+
+
+PLUGIN = """
+from casmap.annotations.format import Format
+from casmap.annotations.types import Annotations
+
+def write(photos, labels, out, options):
+    out.mkdir()
+    (out / "all.dots").write_text("".join(f"{photo.name}: {len(photo.objects)}\\n" for photo in photos))
+    return out / "all.dots"
+
+def read(path, root, names):
+    return Annotations("dots", problems=[])
+
+dots = Format(lambda path: path.suffix == ".dots", read, write)
+"""
+
+
+def test_a_format_of_another_package_is_listed_written_and_read(tmp_path) -> None:
+    (tmp_path / "dots_plugin.py").write_text(PLUGIN)
+    about = tmp_path / "dots_plugin-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dots-plugin\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[casmap.formats]\ndots = dots_plugin:dots\n")
+    on_disk(tmp_path / "photos", {"cat/a.png": ((40, 30), [])})
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+
+    def casmap(*arguments):
+        environment = os.environ | {"PYTHONPATH": paths, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "casmap", *arguments]
+        return subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    assert "|dots>" in casmap("annotate", "--help").replace("]", ">")
+    assert "out/all.dots" in casmap("annotate", "photos", "--format", "dots", "--out", "out")
+    assert (tmp_path / "out" / "all.dots").read_text().startswith("cat/a.png: ")
+    script = "from casmap.data.folders import PhotoFolder; print(PhotoFolder('photos', 'out/all.dots').understood)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "photos in class folders; dots\n"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casmap.annotations.formats.voc import parse_xml, read
+from casmap.annotations.formats.voc import parse_xml, read_xml
 from casmap.annotations.types import Kind, Names
 
 
@@ -118,7 +118,7 @@ def test_files_are_found_by_the_photos_names(tmp_path):
     for name in ("cat/a", "b", "cat/gone", ".hidden"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.xml").write_text(xml((name.replace("/", "-"), 1, 1, 5, 5)))
-    source = read(tmp_path, tmp_path, Names(["cat/a.jpg", "dog/b.jpg", "dog/c.jpg"]))
+    source = read_xml(tmp_path, Names(["cat/a.jpg", "dog/b.jpg", "dog/c.jpg"]))
     assert [thing.name for thing in source.of("cat/a.jpg").things] == ["cat-a"]
     assert [thing.name for thing in source.of("dog/b.jpg").things] == ["b"]
     assert not source.of("dog/c.jpg").things

@@ -30,23 +30,14 @@ def edges(values: Iterable[Any]) -> Box:
     return x0, y0, x1, y1
 
 
-def area(box: Box) -> float:
-    """Area of a box.
-
-    >>> area((1, 2, 4, 6))
-    12
-    """
-    return (box[2] - box[0]) * (box[3] - box[1])
-
-
 def boxed(name: str, values: Iterable[Any], **more: Any) -> Thing:
     """An object that is no larger than its box.
 
     >>> boxed("cat", ["1", "2", "4", "6"])
     Thing(name='cat', box=(1.0, 2.0, 4.0, 6.0), area=12.0, doubtful=False, outline=None)
     """
-    box = edges(values)
-    return Thing(name, box, area(box), **more)
+    x0, y0, x1, y1 = edges(values)
+    return Thing(name, (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
 
 
 def gather(where: str, makers: Iterable[Callable[[], Thing]]) -> tuple[list[Thing], list[Problem]]:

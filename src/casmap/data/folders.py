@@ -25,8 +25,8 @@ class PhotoFolder:
 
     Photos in no folder have the class of their largest object in the annotations.
 
-    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels), `file` relative to it; a COCO
-    file; a folder of XML files; or the folder of wsolevaluation's text files.
+    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels), `file` relative to it; or a
+    file or folder in any other of the annotation formats.
     masks: a folder with a picture for each photo, root's names with .png: 0 background, 255 object, 128 not counted.
     parts: a folder with a picture for each sufficient part, root's names with .0.png, .1.png, ...: 255 where it is.
     split: which one, where the root has several.

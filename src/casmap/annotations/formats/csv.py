@@ -19,11 +19,6 @@ FILE = "boxes.csv"
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 
 
-def recognises(path: Path) -> bool:
-    """A file whose name says so."""
-    return path.suffix.lower() == ".csv" and path.is_file()
-
-
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """The columns file, xmin, ymin, xmax, ymax, as edges in the photo's pixels; `file` is relative to the CSV file.
 
@@ -80,4 +75,4 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / FILE
 
 
-FORMATS.register("csv")(Format(recognises, read, write))
+FORMATS.register("csv")(Format(lambda path: path.suffix.lower() == ".csv" and path.is_file(), read, write))

@@ -19,11 +19,6 @@ LONGEST = 500 * 2**20  # bytes: one file for all photos
 EDGES = ("xtl", "ytl", "xbr", "ybr")
 
 
-def recognises(path: Path) -> bool:
-    """A single XML file."""
-    return path.suffix.lower() == ".xml" and path.is_file()
-
-
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """Boxes and polygons."""
     try:
@@ -75,4 +70,4 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / FILE
 
 
-FORMATS.register("cvat")(Format(recognises, read, write))
+FORMATS.register("cvat")(Format(lambda path: path.suffix.lower() == ".xml" and path.is_file(), read, write))

@@ -105,21 +105,14 @@ def _thing(region: dict[str, Any]) -> Thing:
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write tasks.json and config.xml."""
-    tasks = [
-        {
-            "data": {"image": f"{options.prefix}{quote(photo.name)}"},
-            "predictions": [
-                {
-                    "model_version": f"casmap {__version__}",
-                    "score": round(max((one.score for one in photo.objects), default=0.0), 4),
-                    "result": [
-                        region for number, one in enumerate(photo.objects) for region in _drawn(one, photo, number)
-                    ],
-                }
-            ],
+    tasks = []
+    for photo in photos:
+        prediction = {
+            "model_version": f"casmap {__version__}",
+            "score": round(max((one.score for one in photo.objects), default=0.0), 4),
+            "result": [region for number, one in enumerate(photo.objects) for region in _drawn(one, photo, number)],
         }
-        for photo in photos
-    ]
+        tasks.append({"data": {"image": f"{options.prefix}{quote(photo.name)}"}, "predictions": [prediction]})
     write_whole(out / TASKS, json.dumps(tasks) + "\n")
     write_whole(out / CONFIG, _config(labels))
     return out / TASKS

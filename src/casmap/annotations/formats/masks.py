@@ -32,24 +32,19 @@ def read_masks(folder: Path) -> Annotations:
     """A folder of masks; each is opened when its photo is looked at."""
 
     def of(name: str) -> Known:
-        picture = mask_path(folder, name)
+        picture = _mask_path(folder, name)
         return Known(mask=lambda things, size: open_mask(picture)) if picture.exists() else NOTHING
 
     return Annotations("masks from a folder", of)
 
 
-def mask_path(folder: Path, name: str) -> Path:
-    """The mask of a photo.
-
-    >>> mask_path(Path("masks"), "cat/a.jpg").as_posix()
-    'masks/cat/a.png'
-    """
+def _mask_path(folder: Path, name: str) -> Path:
     return (folder / name).with_suffix(".png")
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write masks/, with 255 where an object is."""
-    paths = [mask_path(out / FOLDER, photo.name) for photo in photos]
+    paths = [_mask_path(out / FOLDER, photo.name) for photo in photos]
     if twice := [path for path, uses in Counter(paths).items() if uses > 1]:
         raise UserError(f"Several photos would have the mask {twice[0]}: rename them, or choose another --format.")
     for photo, path in zip(photos, paths, strict=True):

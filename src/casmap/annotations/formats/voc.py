@@ -30,17 +30,8 @@ def recognises(path: Path) -> bool:
     return path.is_dir() and next(path.rglob("*.xml"), None) is not None
 
 
-def read(path: Path, root: Path, names: Names) -> Annotations:
-    """A folder of XML files, whoever wrote them."""
-    return read_xml(path, names)
-
-
 def read_xml(
-    folder: Path,
-    names: Names,
-    voc: bool = False,
-    labels: Mapping[str, str] | None = None,
-    masks: Path | None = None,
+    folder: Path, names: Names, voc: bool = False, labels: Mapping[str, str] | None = None, masks: Path | None = None
 ) -> Annotations:
     """A folder of XML files, named as the photos; each is parsed when its photo is looked at.
 
@@ -151,4 +142,4 @@ def _texts(parent: ElementTree.Element, **texts: object) -> None:
         ElementTree.SubElement(parent, tag).text = str(text)
 
 
-FORMATS.register("voc")(Format(recognises, read, write))
+FORMATS.register("voc")(Format(recognises, lambda path, root, names: read_xml(path, names), write))

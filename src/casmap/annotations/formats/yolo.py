@@ -1,7 +1,7 @@
 """YOLO, as Ultralytics reads it: a text file for each photo, with boxes or outlines as shares of it, and data.yaml."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,14 +103,8 @@ def _line(one: Object, number: int, photo: Labelled, outlines: bool) -> str:
     """
     x0, y0, x1, y1 = one.box
     box = ((x0 + x1) / 2 / photo.width, (y0 + y1) / 2 / photo.height, (x1 - x0) / photo.width, (y1 - y0) / photo.height)
-    numbers = _points(one, photo) if outlines else iter(box)
-    return " ".join([str(number), *(f"{share:.6f}" for share in numbers)])
-
-
-def _points(one: Object, photo: Labelled) -> Iterator[float]:
-    for x, y in one.polygon:
-        yield x / photo.width
-        yield y / photo.height
+    outline = [share for x, y in one.polygon for share in (x / photo.width, y / photo.height)]
+    return " ".join([str(number), *(f"{share:.6f}" for share in (outline if outlines else box))])
 
 
 FORMATS.register("yolo")(Format(recognises, read, write))
