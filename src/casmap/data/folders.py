@@ -80,7 +80,8 @@ class PhotoFolder:
         told = [photos, self._annotations.kind, drawn.kind, "sufficient parts from a folder" if parts else ""]
         self.understood = "; ".join(filter(None, told))
         # What should tell where objects are; a source that gives whole photos their class need not.
-        self.sources = list(filter(None, told[2:3] if self._annotations.labels else told[1:3]))
+        placing = ["" if self._annotations.labels else self._annotations.kind, drawn.kind]
+        self.sources = list(filter(None, placing))
 
     def __len__(self) -> int:
         return len(self.names)
