@@ -14,7 +14,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from casmap.data.folders import PhotoFolder
-from casmap.tools.annotate import annotate_photos
+from casmap.tools.annotate import annotate
 
 MEASURES = ("AP", "AP at 0.5", "AP at 0.75")
 
@@ -24,9 +24,9 @@ def main() -> None:
     photos, masks = Path(sys.argv[1]), Path(sys.argv[2])
     mapping = Path(sys.argv[3]) if len(sys.argv) > 3 else None
     with tempfile.TemporaryDirectory() as folder:
-        said, _, skipped = annotate_photos([str(photos)], mapping, Path(folder) / "said", "coco", rle=True)
-        assert not skipped
-        found = json.loads(said.read_text())
+        done = annotate(photos, format="coco", mapping=mapping, out=Path(folder) / "said", rle=True)
+        assert not done.skipped
+        found = json.loads(done.path.read_text())
         truth = Path(folder) / "truth.json"
         truth.write_text(json.dumps(truth_of(PhotoFolder(photos, masks=masks), found)))
         coco = COCO(str(truth))

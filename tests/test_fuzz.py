@@ -26,7 +26,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.tools.annotate import annotate_photos
+from casmap.tools.annotate import annotate
 from casmap.tools.export import export_onnx
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
@@ -135,7 +135,7 @@ def good(tmp_path_factory) -> dict[str, tuple[str, Path]]:
     found["csv"] = ("annotations", folder / "boxes.csv")
     (folder / "scenes" / "boxes.csv").rename(folder / "boxes.csv")
     for form, ending in (("coco", "json"), ("label-studio", "json"), ("cvat", "xml")):
-        path, _, _ = annotate_photos([str(photos)], None, folder / form, form)
+        path = annotate(photos, format=form, out=folder / form).path
         (folder / f"{form}.{ending}").write_bytes(path.read_bytes())
         found[form] = ("annotations", folder / f"{form}.{ending}")
     (folder / "recipe.toml").write_text('recipe = "quick"\nthinning = "L"\narea = 0.4\nsteps = 30\n')

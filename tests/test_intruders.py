@@ -15,6 +15,7 @@ import torch
 from typer.testing import CliRunner
 
 from casmap import SaliencyMapper
+from casmap.annotations.format import FORMATS
 from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
@@ -24,7 +25,7 @@ from casmap.inference.mapper import SHIPPED
 from casmap.io.find import find_images
 from casmap.io.images import encode_jpeg
 from casmap.models.files import load_classifier, load_mapping, read_tree
-from casmap.tools.annotate import annotate_photos
+from casmap.tools.annotate import annotate
 from casmap.training.recipes import read_recipe
 
 
@@ -179,12 +180,12 @@ def test_a_link_in_the_way_of_what_is_written_is_replaced_and_not_followed(photo
     assert not any(path.is_symlink() for path in maps.iterdir())
 
 
-@pytest.mark.parametrize("form", ["coco", "yolo", "voc", "label-studio", "cvat"])
+@pytest.mark.parametrize("form", FORMATS.names)
 def test_names_of_photos_lead_nowhere(photos, tmp_path, form) -> None:
     odd = photos / "cat" / "..%2f..%2fx.jpg"
     odd.write_bytes((photos / "cat" / "1.jpg").read_bytes())
     before = set(tmp_path.rglob("*"))
-    annotate_photos([str(photos)], None, tmp_path / "out", form)
+    annotate(photos, format=form, out=tmp_path / "out")
     made = set(tmp_path.rglob("*")) - before
     assert made
     assert all(path.is_relative_to(tmp_path / "out") for path in made)

@@ -1,16 +1,13 @@
-"""COCO files: what pycocotools says is right, what is wrong is left out, and nothing takes more memory than a photo."""
+"""COCO files: boxes and masks of what is right, what is wrong is left out."""
 
 import json
-import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
-from pycocotools import mask as coco
 
-from casmap.annotations.coco import draw, read_coco
+from casmap.annotations.formats.coco import read
 from casmap.annotations.types import Kind, LeftOut, Names
 from casmap.errors import UserError
 
@@ -22,7 +19,7 @@ def source(tmp_path, *annotations, images=None, categories=CATEGORIES, names=("a
     path = tmp_path / "instances.json"
     images = [{"id": 7, "file_name": "a.jpg", "width": 8, "height": 6}] if images is None else images
     path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
-    return read_coco(path, Names(names))
+    return read(path, tmp_path, Names(names))
 
 
 def entry(category=1, bbox=(1, 1, 4, 3), **more):
@@ -99,7 +96,7 @@ def test_annotations_without_a_photo_are_named_once_for_each_image(tmp_path):
 def test_what_is_no_coco_file_is_refused_in_one_sentence(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(UserError, match=r"a\.json must be a COCO file.*\.$"):
-        read_coco(tmp_path / "a.json", Names([]))
+        read(tmp_path / "a.json", tmp_path, Names([]))
 
 
 # ---------------------------------------------------------------------------------------------- masks
@@ -134,63 +131,6 @@ def test_a_mask_for_another_size_is_left_out(tmp_path):
     with pytest.raises(LeftOut) as caught:
         mask_of(tmp_path, entry(segmentation=SQUARE), size=(6, 8))
     assert caught.value.kind is Kind.MASK_SIZE
-
-
-@given(arrays.arrays(np.uint8, st.tuples(st.integers(1, 40), st.integers(1, 40)), elements=st.integers(0, 1)))
-def test_run_lengths_are_decoded_as_pycocotools_encodes_them(mask):
-    runs = coco.encode(np.asfortranarray(mask))
-    drawn = draw({"size": list(runs["size"]), "counts": runs["counts"].decode()}, mask.shape[::-1])
-    np.testing.assert_array_equal(drawn, mask)
-
-
-@pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")  # pycocotools' own
-@given(st.lists(st.lists(st.floats(-2, 22), min_size=6, max_size=12).filter(lambda p: len(p) % 2 == 0), min_size=1))
-@settings(max_examples=50)
-def test_polygons_are_drawn_as_pycocotools_draws_them(polygons):
-    expected = coco.decode(coco.merge(coco.frPyObjects(polygons, 15, 20)))
-    np.testing.assert_array_equal(draw(polygons, (20, 15)), expected)
-
-
-@pytest.mark.parametrize(
-    "outline",
-    [
-        5,
-        "polygon",
-        [5],
-        [[]],
-        [[1, 2, 3, 4]],
-        [[1, 2, 3, 4, 5]],
-        [[1, 2, 3, 4, 5, "x"]],
-        [[1, 2, 3, 4, 5, float("nan")]],
-        [[1, 1, 1e9, 1, 1, 1e9]],
-        [[0, 0, 7, 5] * 200_000],
-        [{"size": [6, 8], "counts": [48]}],
-        {},
-        {"size": [6, 8]},
-        {"size": [8, 6], "counts": [48]},
-        {"size": [10**6, 10**6], "counts": [10**12]},
-        {"size": [6, 8], "counts": []},
-        {"size": [6, 8], "counts": [47]},
-        {"size": [6, 8], "counts": [49]},
-        {"size": [6, 8], "counts": [-1, 49]},
-        {"size": [6, 8], "counts": [10**30]},
-        {"size": [6, 8], "counts": [[48]]},
-        {"size": [6, 8], "counts": "3"},
-        {"size": [6, 8], "counts": "o"},
-        {"size": [6, 8], "counts": "oooooooooooooooo0"},
-        {"size": [6, 8], "counts": "\x00é"},
-        {"size": [6, 8], "counts": ""},
-        {"size": 6, "counts": [48]},
-    ],
-    ids=lambda outline: str(outline)[:40],
-)
-def test_an_invalid_outline_is_left_out_and_takes_no_memory(outline):
-    tracemalloc.start()
-    with pytest.raises(LeftOut) as caught:
-        draw(outline, (8, 6))
-    assert tracemalloc.get_traced_memory()[1] < 100e6
-    tracemalloc.stop()
-    assert caught.value.kind is Kind.MASK_LEFT_OUT
 
 
 @pytest.mark.parametrize("size", [(10**6, 10**6), (0, 5), (-1, -1), ("8", 6), (8.0, 6), (None, 6), (True, True)])

@@ -1,237 +1,198 @@
-"""Annotations, read back by readers that are not ours."""
+"""Every format, casmap's own and any other in the registry: what is written is read back."""
 
-import contextlib
-import io
-import json
 import os
-from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+import subprocess
+import sys
 
 import numpy as np
 import PIL.Image
 import pytest
-import yaml
-from lxml import etree
-from pycocotools.coco import COCO
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pycocotools import mask as run_lengths
 
-from casmap.data.scenes import Scenes
-from casmap.data.sources import open_photos
+from casmap.annotations.format import FORMATS, WriteOptions
+from casmap.annotations.labelled import Labelled, Object, labels_of
+from casmap.annotations.things import main_class
+from casmap.annotations.types import Names
+from casmap.data.folders import PhotoFolder
+from casmap.data.layouts import read_annotations
 from casmap.errors import UserError
-from casmap.inference.mapper import SaliencyMapper
-from casmap.tools.annotate import annotate_photos
 
-FORMATS = ("coco", "yolo", "yolo-seg", "voc", "label-studio", "cvat")
-NAMES = ("cat & <dog>", 'quoted "one"', "naïve 猫")
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory) -> Path:
-    """Three classes with awkward names; two photos of one name; one that lies on its side but for its EXIF data."""
-    folder = tmp_path_factory.mktemp("photos")
-    scenes = Scenes(classes=3, photos=6, size=96)
-    for index in range(6):
-        path = folder / NAMES[index % 3] / f"{index // 3}.jpg"
-        path.parent.mkdir(exist_ok=True)
-        image = PIL.Image.fromarray(scenes.image(index)[: 64 + 8 * index])
-        exif = PIL.Image.Exif()
-        if index == 4:
-            exif[0x0112] = 6  # turn it by 90 degrees to see it
-        image.save(path, exif=exif, quality=95)
-    return folder
+OWN_PHOTOS = {"yolo": "images", "yolo-seg": "images", "voc": "JPEGImages"}  # formats that put photos beside labels
+NO_CLASSES = {"masks", "wsol"}  # of single objects
+WORDS = ("cat", "old dog", "naïve 猫", 'a "b" & <c>', "x.y", "1")
 
 
-def annotate(photos, out, form, **options):
-    return annotate_photos([str(photos)], None, out, form, **options)
+def rectangle(label, box, size):
+    """An object that fills its box."""
+    x0, y0, x1, y1 = box
+    mask = np.zeros(size[::-1], np.uint8, order="F")
+    mask[y0:y1, x0:x1] = 1
+    rle = run_lengths.encode(mask)
+    polygon = [(float(x), float(y)) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))]
+    return Object(label, box, polygon, rle | {"counts": rle["counts"].decode()}, int(mask.sum()), 0.5)
 
 
-def boxes_by_name(labelled):
-    return {photo.name: [one.box for one in photo.objects] for photo in labelled}
+@st.composite
+def boxes(draw, size):
+    x0, y0 = (draw(st.integers(0, side - 1)) for side in size)
+    return x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1]))
 
 
-def test_coco_is_read_by_pycocotools(photos, tmp_path) -> None:
-    path, labelled, skipped = annotate(photos, tmp_path / "out", "coco", which="all", smallest=0.0)
-    assert skipped == []
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco = COCO(str(path))
-    assert {category["name"] for category in coco.loadCats(coco.getCatIds())} == set(NAMES)
-    for photo, image in zip(labelled, coco.loadImgs(coco.getImgIds()), strict=True):
-        assert (image["file_name"], image["width"], image["height"]) == (photo.name, photo.width, photo.height)
-        annotations = coco.loadAnns(coco.getAnnIds(imgIds=image["id"]))
-        assert len(annotations) == len(photo.objects) > 0
-        for annotation, one in zip(annotations, photo.objects, strict=True):
-            x, y, width, height = annotation["bbox"]
-            assert (x, y, x + width, y + height) == one.box
-            assert coco.loadCats(annotation["category_id"])[0]["name"] == Path(photo.name).parent.name
-            assert coco.annToMask(annotation).shape == (photo.height, photo.width)
-            assert 0 < annotation["score"] <= 1
+@st.composite
+def annotated(draw):
+    """Names of photos in folders or in none, with their sizes and objects."""
+    folders = draw(st.lists(st.sampled_from(["", *WORDS, "deep/er"]), min_size=1, max_size=3, unique=True))
+    photos = {}
+    for folder in folders:
+        for stem in draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True)):
+            size = draw(st.integers(2, 40)), draw(st.integers(2, 40))
+            named = st.tuples(st.sampled_from(WORDS), boxes(size))
+            objects = draw(st.lists(named, max_size=3, unique_by=lambda pair: pair[1]))
+            photos[f"{folder}/{stem}.png".lstrip("/")] = size, objects
+    return photos
 
 
-def test_run_lengths_are_the_pixels_of_the_map(photos, tmp_path) -> None:
-    path, labelled, _ = annotate(photos, tmp_path / "out", "coco", rle=True, smallest=0.0)
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco = COCO(str(path))
-    mapper = SaliencyMapper.load()
-    for photo, image in zip(labelled, coco.dataset["images"], strict=True):
-        (annotation,) = coco.imgToAnns[image["id"]]
-        np.testing.assert_array_equal(coco.annToMask(annotation).astype(bool), mapper(photo.file).connected())
+def on_disk(folder, photos):
+    labelled = []
+    for name, (size, objects) in photos.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        PIL.Image.new("L", size, 90).save(folder / name)
+        made = tuple(rectangle(label, box, size) for label, box in objects)
+        labelled.append(Labelled(folder / name, name, *size, made))
+    return labelled
 
 
-@pytest.mark.parametrize("form", ["yolo", "yolo-seg"])
-def test_yolo_is_read_by_supervision(photos, tmp_path, form) -> None:
-    sv = pytest.importorskip("supervision")
-    path, labelled, _ = annotate(photos, tmp_path / "out", form)
-    data = sv.DetectionDataset.from_yolo(
-        str(tmp_path / "out" / "images"), str(tmp_path / "out" / "labels"), str(path), force_masks=form == "yolo-seg"
-    )
-    assert set(data.classes) == set(NAMES)
-    assert len(data) == len(labelled)
-    read = {}
-    for file, _, detections in data:
-        assert len(detections) == 1
-        read[os.stat(file).st_ino] = data.classes[int(detections.class_id[0])], detections.xyxy[0]
+def names_in(folder):
+    return [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.png"))]
+
+
+def pixels(known, photo):
+    """The boxes of what was read, in the photo's pixels; of a mask, its own."""
+    scale = np.divide((photo.width, photo.height), known.size) if known.scaled else (1, 1)
+    mask = known.mask and known.mask((), (photo.width, photo.height))
+    if known.things or mask is None:
+        return [tuple(np.multiply(one.box, np.tile(scale, 2))) for one in known.things]
+    ys, xs = np.nonzero(mask == 255)
+    return [(xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)] if len(xs) else []
+
+
+def expected(form, photo):
+    written = [one.box for one in photo.objects]
+    if form == "masks" and written:  # their union
+        return [(*np.min(written, axis=0)[:2], *np.max(written, axis=0)[2:])]
+    return written
+
+
+@pytest.mark.parametrize("form", FORMATS.names)
+@settings(max_examples=40)
+@given(annotated(), st.booleans())
+def test_what_is_written_is_read_back(tmp_path_factory, form, photos, rle) -> None:
+    folder = tmp_path_factory.mktemp("set")
+    labelled, out = on_disk(folder / "photos", photos), folder / "out"
+    path = FORMATS[form].write(labelled, labels_of(labelled), out, WriteOptions(rle=rle))
+    assert FORMATS[form].recognises(path)
+    root = out / OWN_PHOTOS[form] if form in OWN_PHOTOS else folder / "photos"
+    names = names_in(root)
+    found = read_annotations(path, root, Names(names))
+    assert not found.problems
+    inodes = {(root / name).stat().st_ino: name for name in names}
+    assert len(inodes) == len(labelled)
     for photo in labelled:
-        label, box = read[os.stat(photo.file).st_ino]  # its image is a second name of the photo
-        assert label == Path(photo.name).parent.name
-        np.testing.assert_allclose(box, photo.objects[0].box, atol=1.5)
+        name = inodes[photo.file.stat().st_ino]
+        known = found.of(name)
+        assert not known.problems
+        np.testing.assert_allclose(pixels(known, photo), expected(form, photo), atol=1e-4)
+        if form not in NO_CLASSES:
+            assert [one.name for one in known.things] == [one.label for one in photo.objects]
+        if form == "wsol" and photo.objects:
+            same = [other for other in labelled if other.objects and other.objects[0].label == photo.objects[0].label]
+            assert [found.labels[other.name] for other in same].count(found.labels[name]) == len(same)
 
 
-def test_yolo_names_photos_of_one_name_apart_and_points_to_its_own_images(photos, tmp_path) -> None:
-    path, _, _ = annotate(photos, tmp_path / "out", "yolo")
-    images = sorted(file.name for file in (tmp_path / "out" / "images").iterdir())
-    labels = sorted(file.name for file in (tmp_path / "out" / "labels").iterdir())
-    assert len(images) == len(labels) == 6
-    assert [Path(name).stem for name in images] == [Path(name).stem for name in labels]
-    content = yaml.safe_load(path.read_text())
-    assert content == {"train": "images", "val": "images", "names": dict(enumerate(sorted(NAMES)))}
+@pytest.mark.parametrize("form", sorted({*FORMATS.names} - {"csv", "voc", "wsol"}))
+def test_masks_are_read_back_where_a_format_has_them(tmp_path, form) -> None:
+    photos = {"cat/a.png": ((30, 20), [("cat", (3, 4, 10, 12)), ("cat", (15, 2, 29, 18))])}
+    labelled = on_disk(tmp_path / "photos", photos)
+    path = FORMATS[form].write(labelled, ["cat"], tmp_path / "out", WriteOptions())
+    root = tmp_path / "out" / OWN_PHOTOS[form] if form in OWN_PHOTOS else tmp_path / "photos"
+    found = PhotoFolder(root, path).annotation(0)
+    wanted = np.zeros((20, 30), np.uint8)
+    wanted[4:12, 3:10] = wanted[2:18, 15:29] = 255
+    if form == "yolo":  # boxes alone
+        assert found.mask is None
+    else:
+        np.testing.assert_array_equal(found.mask, wanted)
 
 
-def test_voc_is_read_by_supervision_lxml_and_ourselves(photos, tmp_path) -> None:
-    sv = pytest.importorskip("supervision")
-    path, labelled, _ = annotate(photos, tmp_path / "out", "voc")
-    images = tmp_path / "out" / "JPEGImages"
-    data = sv.DetectionDataset.from_pascal_voc(str(images), str(path))
-    boxes = {os.stat(file).st_ino: detections.xyxy[0] for file, _, detections in data}
-    for photo in labelled:
-        np.testing.assert_allclose(boxes[os.stat(photo.file).st_ino], photo.objects[0].box, atol=1)
-    for file in path.glob("*.xml"):
-        root = etree.parse(file).getroot()
-        width, height = (int(root.findtext(f"size/{key}")) for key in ("width", "height"))
-        low, high = ([int(root.findtext(f"object/bndbox/{axis}{end}")) for axis in "xy"] for end in ("min", "max"))
-        assert 1 <= low[0] <= high[0] <= width
-        assert 1 <= low[1] <= high[1] <= height
-        assert root.findtext("object/name") in NAMES
-    again = open_photos(str(tmp_path / "out"), split="all")
-    by_file = {os.stat(photo.file).st_ino: photo for photo in labelled}
-    for index, name in enumerate(again.names):
-        photo = by_file[os.stat(images / Path(name).name).st_ino]
-        assert again.annotation(index).boxes.tolist() == [list(map(float, photo.objects[0].box))]
+@pytest.mark.parametrize("form", FORMATS.names)
+def test_a_format_recognises_its_own_and_no_other_does(tmp_path, form) -> None:
+    labelled = on_disk(tmp_path / "photos", {"cat/a.png": ((30, 20), [("cat", (3, 4, 10, 12))])})
+    path = FORMATS[form].write(labelled, ["cat"], tmp_path / "out", WriteOptions())
+    family = {"yolo", "yolo-seg"}
+    assert {name for name in FORMATS if FORMATS[name].recognises(path)} == (family if form in family else {form})
 
 
-def test_label_studio_is_read_by_its_converter(photos, tmp_path) -> None:
-    converter = pytest.importorskip("label_studio_converter")
-    path, labelled, _ = annotate(photos, tmp_path / "out", "label-studio")
-    tasks = json.loads(path.read_text())
-    addresses = [task["data"]["image"] for task in tasks]
-    assert [parse_qs(urlsplit(address).query)["d"] for address in addresses] == [[photo.name] for photo in labelled]
-    for number, task in enumerate(tasks, 1):  # Label Studio numbers them; what a person accepts becomes an annotation
-        task |= {"id": number, "annotations": task.pop("predictions")}
-    (tmp_path / "accepted").mkdir()
-    (tmp_path / "accepted" / "tasks.json").write_text(json.dumps(tasks))
-    reader = converter.Converter(str(tmp_path / "out" / "config.xml"), str(tmp_path), download_resources=False)
-    reader.convert_to_coco(
-        str(tmp_path / "accepted"), str(tmp_path / "coco"), output_image_dir=str(tmp_path / "images")
+def test_formats_are_listed_and_an_unknown_one_is_refused() -> None:
+    assert FORMATS.names[:9] == [
+        "coco", "csv", "cvat", "label-studio", "masks", "voc", "wsol", "yolo", "yolo-seg",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="There is no annotation format 'dots'"):
+        FORMATS["dots"]
+
+
+def test_text_files_go_before_xml_before_masks(tmp_path) -> None:
+    labelled = on_disk(tmp_path / "photos", {"cat/a.png": ((30, 20), [("cat", (3, 4, 10, 12))])})
+    out, names = tmp_path / "out", Names(["cat/a.png"])
+    for form, kind in (("masks", "masks"), ("voc", "boxes from XML"), ("wsol", "boxes from the text files")):
+        FORMATS[form].write(labelled, ["cat"], out, WriteOptions())
+        assert read_annotations(out, tmp_path / "photos", names).kind.startswith(kind)
+
+
+def test_main_class_is_that_of_the_largest_object_in_shares_too(tmp_path) -> None:
+    photos = {"a.png": ((30, 20), [("cat", (3, 4, 10, 12)), ("dog", (0, 0, 29, 18))])}
+    path = FORMATS["yolo"].write(on_disk(tmp_path / "photos", photos), ["cat", "dog"], tmp_path / "out", WriteOptions())
+    found = read_annotations(path, tmp_path / "photos", Names(["a.png"]))
+    assert main_class(found.of("a.png").things) == "dog"
+
+
+PLUGIN = """
+from casmap.annotations.format import Format
+from casmap.annotations.types import Annotations
+
+def write(photos, labels, out, options):
+    out.mkdir()
+    (out / "all.dots").write_text("".join(f"{photo.name}: {len(photo.objects)}\\n" for photo in photos))
+    return out / "all.dots"
+
+def read(path, root, names):
+    return Annotations("dots", problems=[])
+
+dots = Format(lambda path: path.suffix == ".dots", read, write)
+"""
+
+
+def test_a_format_of_another_package_is_listed_written_and_read(tmp_path) -> None:
+    (tmp_path / "dots_plugin.py").write_text(PLUGIN)
+    about = tmp_path / "dots_plugin-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: dots-plugin\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[casmap.formats]\ndots = dots_plugin:dots\n")
+    on_disk(tmp_path / "photos", {"cat/a.png": ((40, 30), [])})
+    paths = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+
+    def casmap(*arguments):
+        environment = os.environ | {"PYTHONPATH": paths, "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, "-m", "casmap", *arguments]
+        return subprocess.run(command, env=environment, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    assert "|dots>" in casmap("annotate", "--help").replace("]", ">")
+    assert "out/all.dots" in casmap("annotate", "photos", "--format", "dots", "--out", "out")
+    assert (tmp_path / "out" / "all.dots").read_text().startswith("cat/a.png: ")
+    script = "from casmap.data.folders import PhotoFolder; print(PhotoFolder('photos', 'out/all.dots').understood)"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, cwd=tmp_path, check=True, capture_output=True, text=True
     )
-    coco = json.loads((tmp_path / "coco" / "result.json").read_text())
-    assert {category["name"] for category in coco["categories"]} == set(NAMES)
-    assert len(coco["images"]) == 6
-    for photo, image in zip(labelled, coco["images"], strict=True):
-        assert (image["width"], image["height"]) == (photo.width, photo.height)
-        boxes = [item["bbox"] for item in coco["annotations"] if item["image_id"] == image["id"]]
-        x0, y0, x1, y1 = photo.objects[0].box
-        assert any(np.allclose(box, (x0, y0, x1 - x0, y1 - y0), atol=0.01) for box in boxes)
-        outlines = [item for item in coco["annotations"] if item["image_id"] == image["id"] and item["segmentation"]]
-        assert len(outlines) == 1
-
-
-def test_cvat_has_what_its_format_asks_for(photos, tmp_path) -> None:
-    path, labelled, _ = annotate(photos, tmp_path / "out", "cvat", which="all", smallest=0.0)
-    root = etree.parse(path).getroot()
-    assert root.tag == "annotations"
-    assert root.findtext("version") == "1.1"
-    assert {label.text for label in root.findall("meta/task/labels/label/name")} == set(NAMES)
-    for number, (photo, image) in enumerate(zip(labelled, root.findall("image"), strict=True)):
-        assert (image.get("id"), image.get("name")) == (str(number), photo.name)
-        assert (int(image.get("width")), int(image.get("height"))) == (photo.width, photo.height)
-        boxes = [tuple(int(box.get(key)) for key in ("xtl", "ytl", "xbr", "ybr")) for box in image.findall("box")]
-        assert boxes == [one.box for one in photo.objects]
-        for polygon, one in zip(image.findall("polygon"), photo.objects, strict=True):
-            points = [tuple(map(float, point.split(","))) for point in polygon.get("points").split(";")]
-            np.testing.assert_allclose(points, one.polygon, atol=0.005)
-
-
-def test_a_photo_on_its_side_is_annotated_as_people_see_it(photos, tmp_path) -> None:
-    _, labelled, _ = annotate(photos, tmp_path / "out", "coco")
-    lying = next(photo for photo in labelled if photo.name == f"{NAMES[1]}/1.jpg")
-    with PIL.Image.open(lying.file) as stored:
-        assert stored.size == (lying.height, lying.width)
-    upright = tmp_path / "upright" / NAMES[1] / "1.png"
-    upright.parent.mkdir(parents=True)
-    PIL.Image.fromarray(SaliencyMapper.load()(lying.file).photo).save(upright)
-    _, (same,), _ = annotate(upright, tmp_path / "other", "coco")
-    assert [one.box for one in same.objects] == [one.box for one in lying.objects]
-
-
-@pytest.mark.parametrize(("classes", "labels"), [("folder", set(NAMES)), ("none", {"object"})])
-def test_classes_come_from_folders_or_there_is_one(photos, tmp_path, classes, labels) -> None:
-    _, labelled, _ = annotate(photos, tmp_path / "out", "coco", classes=classes)
-    assert {one.label for photo in labelled for one in photo.objects} == labels
-
-
-def test_classes_may_be_those_that_the_mapping_sees(photos, tmp_path) -> None:
-    mapper = SaliencyMapper.load()
-    _, labelled, _ = annotate(photos, tmp_path / "out", "coco", classes="predicted")
-    assert {one.label for photo in labelled for one in photo.objects} <= set(mapper.titles)
-
-
-def test_names_are_below_the_folder_given_with_the_class_of_a_single_one(photos, tmp_path) -> None:
-    _, labelled, _ = annotate(photos / NAMES[0], tmp_path / "out", "coco")
-    assert [photo.name for photo in labelled] == [f"{NAMES[0]}/0.jpg", f"{NAMES[0]}/1.jpg"]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-def test_nothing_is_written_over(photos, tmp_path, form) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="already holds something"):
-        annotate(photos, tmp_path / "out", form)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
-
-
-def test_an_unreadable_photo_is_told_of_and_left_out(photos, tmp_path) -> None:
-    broken = tmp_path / "photos" / "cat"
-    broken.mkdir(parents=True)
-    (broken / "a.jpg").write_bytes((photos / NAMES[0] / "0.jpg").read_bytes())
-    (broken / "b.jpg").write_bytes(b"no photo")
-    _, labelled, skipped = annotate(tmp_path / "photos", tmp_path / "out", "voc")
-    assert len(labelled) == 1
-    assert "b.jpg" in skipped[0]
-    assert [path.name for path in (tmp_path / "out" / "Annotations").iterdir()] == ["a.xml"]
-
-
-def test_a_photo_without_objects_stays_in_every_format(photos, tmp_path) -> None:
-    for form in FORMATS:
-        path, labelled, _ = annotate(photos, tmp_path / form, form, smallest=1.0)
-        assert all(photo.objects == () for photo in labelled)
-        assert path.exists()
-    assert len(json.loads((tmp_path / "coco" / "annotations.json").read_text())["images"]) == 6
-    assert len(list((tmp_path / "yolo" / "labels").iterdir())) == 6
-
-
-def test_characters_that_xml_cannot_hold_do_not_break_the_file(photos, tmp_path) -> None:
-    odd = tmp_path / "photos" / "bell\a"
-    odd.mkdir(parents=True)
-    (odd / "a.jpg").write_bytes((photos / NAMES[0] / "0.jpg").read_bytes())
-    for form in ("voc", "cvat"):
-        path, _, _ = annotate(tmp_path / "photos", tmp_path / form, form)
-        file = path if path.suffix == ".xml" else path / "a.xml"
-        assert "bell?" in etree.tostring(etree.parse(file), encoding="unicode")
+    assert done.stdout == "photos in class folders; dots\n"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from casmap.annotations.formats.voc import parse_xml, read_xml
 from casmap.annotations.types import Kind, Names
-from casmap.annotations.voc import parse_xml, read_xml
 
 
 def xml(*objects, size=(40, 30), database=""):

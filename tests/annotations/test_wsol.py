@@ -4,6 +4,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from casmap.annotations.format import FORMATS, WriteOptions
+from casmap.annotations.labelled import Labelled, Object
 from casmap.annotations.types import Kind
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
@@ -132,3 +134,26 @@ def test_what_is_no_text_is_refused(val, files):
     (metadata / "localization.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match=r"localization\.txt is not a text file"):
         open_photos(str(val), boxes=metadata)
+
+
+@pytest.mark.parametrize("name", ["a,b.png", "a\nb.png", " a.png", "a\x85b.png"])
+def test_a_name_that_the_files_cannot_hold_is_refused(tmp_path, name):
+    photo = Labelled(tmp_path / name, name, 16, 12, ())
+    with pytest.raises(UserError, match="wsolevaluation cannot name"):
+        FORMATS["wsol"].write([photo], [], tmp_path / "out", WriteOptions())
+    assert not (tmp_path / "out").exists()
+
+
+def test_written_classes_are_numbers_of_the_first_objects(tmp_path):
+    objects = [Object(label, (1, 2, 3, 4), [], {}, 4, 1.0) for label in ("dog", "cat")]
+    photos = [
+        Labelled(tmp_path / "a.png", "x y/a.png", 16, 12, tuple(objects)),
+        Labelled(tmp_path / "b.png", "x y/b.png", 8, 6, ()),
+    ]
+    out = FORMATS["wsol"].write(photos, ["cat", "dog"], tmp_path, WriteOptions()).parent
+    assert {path.stem: path.read_text().splitlines() for path in out.iterdir()} == {
+        "image_ids": ["x y/a.png", "x y/b.png"],
+        "class_labels": ["x y/a.png,1"],
+        "image_sizes": ["x y/a.png,16,12", "x y/b.png,8,6"],
+        "localization": ["x y/a.png,1,2,3,4", "x y/a.png,1,2,3,4"],
+    }

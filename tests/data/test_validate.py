@@ -4,15 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import PIL.Image
 import pytest
 
 from casmap.annotations.types import Kind
+from casmap.cli.tables_data import SHOWN
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
-from casmap.data.validate import SHOWN, check
+from casmap.data.validate import check
+from casmap.reporting import Reporter
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "FORCE_COLOR"} | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
 
@@ -109,9 +112,15 @@ def test_photos_of_a_kind_that_cannot_be_opened_are_named_and_left_out(pets):
 
 
 def test_progress_is_told_of_every_photo(pets):
+    class Counting(Reporter):
+        @contextmanager
+        def progress(self, label, total, start=0, lasting=False):
+            told.append(total)
+            yield lambda: told.append(1)
+
     told = []
-    check(PhotoFolder(pets), lambda: told.append(1))
-    assert len(told) == 5
+    check(PhotoFolder(pets), reporter=Counting())
+    assert told == [5, 1, 1, 1, 1, 1]
 
 
 def test_scenes_have_no_fault():

@@ -7,6 +7,7 @@ import PIL.Image
 import pytest
 from rich.console import Console
 
+from casmap.cli.console import RichReporter
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.write import write_photos
@@ -17,7 +18,7 @@ from casmap.errors import UserError
 def test_written_scenes_are_read_as_they_were(tmp_path, variant):
     scenes = Scenes(classes=3, photos=7, size=32, seed=2, variant=variant)
     out = tmp_path / "scenes"
-    assert write_photos(scenes, out) == 7
+    assert write_photos(scenes, out).photos == out / "photos"
     photos = PhotoFolder(out / "photos", boxes=out / "boxes.csv", masks=out / "masks")
     assert photos.classes == scenes.classes
     assert sorted(photos.names) == sorted(scenes.names)
@@ -87,7 +88,7 @@ def test_a_file_is_no_folder_to_write_to(tmp_path, below):
 
 def test_a_console_shows_no_more_than_a_bar(tmp_path):
     said = io.StringIO()
-    write_photos(Scenes(classes=2, photos=2, size=32), tmp_path, Console(file=said))
+    write_photos(Scenes(classes=2, photos=2, size=32), tmp_path, reporter=RichReporter(Console(file=said)))
     assert said.getvalue().strip() == ""
 
 

@@ -12,7 +12,7 @@ import pytest
 from casmap.data.free_photos import free_photos
 from casmap.evaluation.localization import iou
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
-from casmap.tools.annotate import annotate_photos
+from casmap.tools.annotate import annotate
 from casmap.training.recipes import PHOTOS
 
 # By hand around the cat, cup and saucer, the motorcycle, the astronaut with her helmet, the cameraman and his tripod.
@@ -74,6 +74,6 @@ def test_classes_have_names_that_people_know(mapper: SaliencyMapper, tmp_path) -
     assert mapper.titles[mapper.classes.index("n02123045")] == "tabby"
     assert len(set(mapper.titles)) == 1000
     cat = next(str(path) for path in free_photos() if path.stem == "chelsea")
-    annotate_photos([cat], None, tmp_path / "out", "coco", classes="predicted")
+    annotate(cat, format="coco", out=tmp_path / "out", classes="predicted")
     (category,) = json.loads((tmp_path / "out" / "annotations.json").read_text())["categories"]
     assert "cat" in category["name"] or category["name"] in ("tabby", "lynx", "Persian cat")

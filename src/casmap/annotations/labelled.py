@@ -1,12 +1,11 @@
 """A photo with its objects: what every format of annotations is written from."""
 
 import os
-import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,8 @@ from pycocotools import mask as run_lengths
 from casmap.io.atomic import whole_file
 
 Polygon = list[tuple[float, float]]
+Classes = Literal["folder", "predicted", "none"]  # where objects have their class from
+Which = Literal["largest", "all"]  # of a photo's objects
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,9 @@ class Labelled:
     objects: tuple[Object, ...]
 
 
-def labels_of(photos: list[Labelled]) -> list[str]:
+def labels_of(photos: Sequence[Labelled]) -> list[str]:
     """All classes in use, sorted."""
     return sorted({one.label for photo in photos for one in photo.objects})
-
-
-def xml(root: ElementTree.Element) -> str:
-    """A tree as text; characters that XML cannot hold, and names of files may, become question marks."""
-    ElementTree.indent(root)
-    text: str = ElementTree.tostring(root, encoding="unicode")
-    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text) + "\n"
 
 
 def place(file: Path, to: Path) -> None:

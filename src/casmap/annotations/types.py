@@ -1,10 +1,10 @@
 """The one shape in which every source of annotations is seen: what it says of a photo, and what is wrong with it."""
 
-import math
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,56 +107,6 @@ class Annotations:
     problems: Sequence[Problem] = ()
 
 
-def edges(values: Iterable[Any]) -> Box:
-    """Four numbers, or texts that say numbers, as the edges of a box; what is no box raises LeftOut.
-
-    >>> edges(["1", "2.5", 3, 4])
-    (1.0, 2.5, 3.0, 4.0)
-    """
-    try:
-        x0, y0, x1, y1 = (float(value) for value in values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise LeftOut(Kind.BOX_LEFT_OUT, "the box is not four numbers") from error
-    if not all(map(math.isfinite, (x0, y0, x1, y1))):
-        raise LeftOut(Kind.BOX_LEFT_OUT, "the box is not four numbers")
-    if x1 <= x0 or y1 <= y0:
-        raise LeftOut(Kind.BOX_LEFT_OUT, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} ends before it begins")
-    return x0, y0, x1, y1
-
-
-def area(box: Box) -> float:
-    """Area of a box.
-
-    >>> area((1, 2, 4, 6))
-    12
-    """
-    return (box[2] - box[0]) * (box[3] - box[1])
-
-
-def main_class(things: Sequence[Thing]) -> str | None:
-    """The class of the largest object, which is the photo's where no folder says it; None where there is none.
-
-    >>> main_class([Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)])
-    'dog'
-    """
-    named = [thing for thing in things if thing.name]
-    sure = [thing for thing in named if not thing.doubtful] or named
-    return max(sure, key=lambda thing: thing.area).name if sure else None
-
-
-def of_class(things: Sequence[Thing], label: str, classes: Collection[str]) -> list[Thing]:
-    """The objects of the photo's class.
-
-    Where none has its name, those whose names are no class at all: people label photos in the folder n02123045 "tabby".
-
-    >>> things = [Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)]
-    >>> [thing.name for thing in of_class(things, "cat", {"cat", "dog"})]
-    ['cat']
-    """
-    same = [thing for thing in things if thing.name == label] or [t for t in things if t.name not in classes]
-    return [thing for thing in same if not thing.doubtful] or same
-
-
 class Names:
     """The photos of a folder, found by what annotations call them.
 
@@ -185,3 +135,18 @@ class Names:
             return found
         flat = self._short.get(said.rpartition("/")[2])
         return flat if flat is not None and "/" not in flat else None
+
+    def files(self, folder: Path, suffix: str) -> tuple[dict[str, Path], list[Problem]]:
+        """The file of each photo, in a folder of files that are named as the photos; a problem for each of no photo."""
+        found: dict[str, Path] = {}
+        problems = []
+        for path in sorted(folder.rglob(f"*{suffix}")):
+            said = path.relative_to(folder)
+            if any(part.startswith(".") for part in said.parts):
+                continue
+            name = self.find(said.with_suffix("").as_posix())
+            if name is None:
+                problems.append(Problem(Kind.NO_PHOTO, said.as_posix()))
+            else:
+                found.setdefault(name, path)
+        return found, problems

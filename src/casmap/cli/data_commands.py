@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from casmap.cli.console import console
+from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Labels, Masks, Parts, Split
 from casmap.io.atomic import write_whole
 
@@ -22,15 +22,11 @@ def check_data(
     json: Annotated[Path | None, typer.Option(help="write all of it, with every name, to this file too")] = None,
 ) -> None:
     """Open every photo, say what was understood and what is wrong; the exit code is 1 where something is."""
-    from rich.progress import Progress
-
+    from casmap.cli.tables_data import print_report
     from casmap.data.sources import open_photos
-    from casmap.data.validate import check, print_report, to_json
+    from casmap.data.validate import check, to_json
 
-    photos = open_photos(data, boxes=boxes, masks=masks, parts=parts, split=split)
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task("looking", total=len(photos))
-        report = check(photos, lambda: bar.advance(task))
+    report = check(open_photos(data, boxes=boxes, masks=masks, parts=parts, split=split), reporter=reporter)
     print_report(report, console)
     if json:
         write_whole(json, to_json(report))
@@ -51,9 +47,9 @@ def shard_data(
     from casmap.data.shards import write_shards
 
     photos = PhotoFolder(data, boxes, split=split)
-    shards = write_shards(photos, out, megabytes, console)
-    console.print(f"{len(photos)} photos of {len(photos.classes)} classes in {shards} shards: {out}", soft_wrap=True)
-    console.print(f"Next: casmap train {out}", soft_wrap=True)
+    packed = write_shards(photos, out, megabytes=megabytes, reporter=reporter)
+    reporter.message(f"{len(photos)} photos of {len(photos.classes)} classes in {packed.shards} shards: {out}")
+    reporter.message(f"Next: casmap train {out}")
 
 
 def scenes(
@@ -64,6 +60,7 @@ def scenes(
     from casmap.data.sources import open_photos
     from casmap.data.write import write_photos
 
-    count = write_photos(open_photos(f"scenes:{options}"), out, console)
-    console.print(f"{count} scenes in {out / 'photos'}, with {out / 'boxes.csv'}, {out / 'masks'} and {out / 'parts'}")
-    console.print(f"Next: casmap train {out / 'photos'}", soft_wrap=True)
+    drawn = open_photos(f"scenes:{options}")
+    to = write_photos(drawn, out, reporter=reporter)
+    reporter.message(f"{len(drawn)} scenes in {to.photos}, with {to.boxes}, {to.masks} and {to.parts}")
+    reporter.message(f"Next: casmap train {to.photos}")

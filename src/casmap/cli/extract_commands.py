@@ -1,14 +1,20 @@
 """`casmap extract` and `casmap annotate`: maps of photos, and annotations made of them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from casmap.annotations.formats import Classes, Format, Which
-from casmap.cli.console import complain, console, name_skipped, reporter
+from casmap.annotations.format import FORMATS, WriteOptions
+from casmap.annotations.labelled import Classes, Which
+from casmap.cli.console import complain, name_skipped, reporter
 from casmap.cli.options import Alpha, Mapping, Out, Photos
 from casmap.errors import UserError
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS.names)]  # plugins' too
 
 
 def extract(
@@ -56,7 +62,7 @@ def extract(
 def annotate(
     photos: Photos,
     form: Annotated[
-        Format, typer.Option("--format", help="coco, yolo (boxes), yolo-seg (outlines), voc, label-studio or cvat")
+        FormatName, typer.Option("--format", help="of your tool; yolo: boxes, yolo-seg: outlines, masks: PNG files")
     ],
     mapping: Mapping = None,
     out: Out = Path("annotations"),
@@ -69,14 +75,15 @@ def annotate(
     rle: Annotated[bool, typer.Option("--rle", help="coco: pixels exactly, instead of polygons")] = False,
     prefix: Annotated[
         str, typer.Option(help="label-studio: what stands before a photo's name in its address")
-    ] = "/data/local-files/?d=",
+    ] = WriteOptions.prefix,
 ) -> None:
     """Write boxes and outlines for the tool you use, to be corrected there. Unreadable photos make the exit code 1."""
-    from casmap.tools.annotate import annotate_photos
+    from casmap.tools.annotate import annotate as annotate_photos
 
-    path, labelled, skipped = annotate_photos(
-        photos, mapping, out, form, classes, objects, min_area, alpha, rle, prefix, console
-    )
-    count = sum(len(photo.objects) for photo in labelled)
-    console.print(f"{count} objects in {len(labelled)} photos: {path}", soft_wrap=True)
-    name_skipped(skipped)
+    result = annotate_photos(
+        photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
+        alpha=alpha, rle=rle, prefix=prefix, reporter=reporter,
+    )  # fmt: skip
+    count = sum(len(photo.objects) for photo in result.photos)
+    reporter.message(f"{count} objects in {len(result.photos)} photos: {result.path}")
+    name_skipped(result.skipped)

@@ -33,7 +33,7 @@ Labels = Annotated[
 Boxes = Annotated[
     Path | None,
     typer.Option(
-        help="CSV (file, xmin, ymin, xmax, ymax), COCO, Label Studio, CVAT, folder of XML files, wsolevaluation"
+        help="CSV (file, xmin, ymin, xmax, ymax), COCO, YOLO, Label Studio, CVAT, folder of XML files, wsolevaluation"
     ),
 ]
 Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]

@@ -1,11 +1,10 @@
 """`casmap serve`, `casmap export`, `casmap doctor` and `casmap demo`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from casmap.annotations.formats import Weights
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
 
@@ -31,7 +30,8 @@ def export(
     mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
     out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
     to: Annotated[
-        Weights, typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size")
+        Literal["onnx", "onnx-half"],
+        typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size"),
     ] = "onnx",
     measure: Annotated[str | None, typer.Option(metavar="DATA", help="photos on which to say what it loses")] = None,
     boxes: Boxes = None,

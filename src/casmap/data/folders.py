@@ -7,19 +7,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from casmap.annotations.masks import check_size, open_mask
-from casmap.annotations.types import (
-    Kind,
-    Known,
-    LeftOut,
-    Mask,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    main_class,
-    of_class,
-)
+from casmap.annotations.formats.masks import read_masks
+from casmap.annotations.mask_files import check_size, open_mask
+from casmap.annotations.things import main_class, of_class
+from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.data.layouts import find_layout
 from casmap.data.photos import Annotation
 from casmap.errors import UserError
@@ -35,8 +26,8 @@ class PhotoFolder:
 
     Photos in no folder have the class of their largest object in the annotations.
 
-    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels), `file` relative to it; a COCO
-    file; a folder of XML files; or the folder of wsolevaluation's text files.
+    boxes: a CSV file with the columns file, xmin, ymin, xmax, ymax (the photo's pixels), `file` relative to it; or a
+    file or folder in any other of the annotation formats.
     masks: a folder with a picture for each photo, root's names with .png: 0 background, 255 object, 128 not counted.
     parts: a folder with a picture for each sufficient part, root's names with .0.png, .1.png, ...: 255 where it is.
     split: which one, where the root has several.
@@ -58,9 +49,10 @@ class PhotoFolder:
             raise UserError(f"{self.root} is a link that leads out of {root}: give the folder that it leads to.")
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
-        self._masks, self._parts = _folder(masks), _folder(parts)
+        drawn = Annotations() if masks is None else read_masks(_folder(masks))
+        self._parts = None if parts is None else _folder(parts)
         there, foreign, away = _photos_in(self.root)
-        self._annotations = layout.annotations(Names(there))
+        self._annotations, self._masks = layout.annotations(Names(there)), drawn
         self.problems = list(self._annotations.problems)
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: no kind of file that casmap opens") for name in foreign]
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: a link that leads out of the folder") for name in away]
@@ -85,16 +77,12 @@ class PhotoFolder:
         self._numbers = {name: number for number, name in enumerate(self.classes)}
         self.labels = np.array([self._numbers[label] for label in labels.values()], dtype=np.int64)
         in_folders = all(name.startswith(f"{label}/") for name, label in labels.items())
-        told = [self._annotations.kind] * bool(self._annotations.kind)
-        drawn = ["masks from a folder"] * bool(masks)
-        self.understood = "; ".join(
-            [layout.kind + (" in class folders" if in_folders else ", classes from the annotations")]
-            + told
-            + drawn
-            + ["sufficient parts from a folder"] * bool(parts)
-        )
+        photos = layout.kind + (" in class folders" if in_folders else ", classes from the annotations")
+        told = [photos, self._annotations.kind, drawn.kind, "sufficient parts from a folder" if parts else ""]
+        self.understood = "; ".join(filter(None, told))
         # What should tell where objects are; a source that gives whole photos their class need not.
-        self.sources = drawn if self._annotations.labels else told + drawn
+        placing = ["" if self._annotations.labels else self._annotations.kind, drawn.kind]
+        self.sources = list(filter(None, placing))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -117,16 +105,14 @@ class PhotoFolder:
         known = self._annotations.of(name)
         things = of_class(known.things, self.classes[self.labels[index]], self._numbers)
         problems = list(known.problems)
-        picture = (self._masks / name).with_suffix(".png") if self._masks else None
-        if picture is None or not picture.exists():
-            picture = None
-        if not things and known.mask is None and picture is None:
+        draw = self._masks.of(name).mask or known.mask
+        if not things and draw is None:
             return None, problems
         size = image_size(self.path(index))
         boxes = _boxes(name, things, known, size, problems)
         mask = parts = None
         try:
-            mask = _mask(picture, known, things, size)
+            mask = None if draw is None or size is None else _checked(draw(things, size), size)
             parts = self._sufficient_parts(name, size)
         except LeftOut as bad:
             problems.append(bad.problem(name))
@@ -171,16 +157,11 @@ def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, prob
     return np.asarray(boxes[touches])
 
 
-def _mask(picture: Path | None, known: Known, things: list[Thing], size: Size | None) -> Mask | None:
-    """The photo's mask, (H, W), from its file or as the annotations draw it; one without any object raises LeftOut."""
-    if picture is not None:
-        mask = open_mask(picture)
-    elif known.mask is None or size is None or (drawn := known.mask(things, size)) is None:
+def _checked(mask: Mask | None, size: Size) -> Mask | None:
+    """A photo's mask, (H, W); one of another size, or without any object, raises LeftOut."""
+    if mask is None:
         return None
-    else:
-        mask = drawn
-    if size is not None:
-        check_size((mask.shape[1], mask.shape[0]), size)
+    check_size((mask.shape[1], mask.shape[0]), size)
     if not (mask == 255).any():
         raise LeftOut(Kind.MASK_EMPTY, "no pixel of the mask is 255")
     return mask
@@ -191,10 +172,10 @@ def _sorted(classes: set[str]) -> list[str]:
     return sorted(classes, key=(lambda name: (int(name), name)) if all(map(str.isdecimal, classes)) else None)
 
 
-def _folder(path: str | Path | None) -> Path | None:
-    if path is not None and not Path(path).is_dir():
+def _folder(path: str | Path) -> Path:
+    if not Path(path).is_dir():
         raise UserError(f"There is no folder {path}.")
-    return None if path is None else Path(path)
+    return Path(path)
 
 
 def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:

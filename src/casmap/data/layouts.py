@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from casmap.annotations.coco import read_coco
-from casmap.annotations.csv_boxes import read_csv
-from casmap.annotations.tools import is_label_studio, read_cvat, read_label_studio
+from casmap.annotations.format import FORMATS
+from casmap.annotations.formats import coco, voc
 from casmap.annotations.types import Annotations, Names
-from casmap.annotations.voc import read_xml
-from casmap.annotations.wsol import read_wsol
 from casmap.errors import UserError
 
 SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
@@ -34,7 +31,7 @@ def find_layout(root: Path, boxes: Path | None = None, split: str | None = None)
     """Recognise ILSVRC, Pascal VOC and COCO by their folders; all else is photos, with annotations in `boxes`."""
     if not root.is_dir():
         raise UserError(f"There is no folder {root}.")
-    for kind, recognise in _KINDS.items():
+    for kind, recognise in LAYOUTS.items():
         if (layouts := recognise(root)) is not None:
             if boxes is not None:
                 raise UserError(f"{root} is {kind} with annotations of its own: leave out --boxes.")
@@ -50,35 +47,32 @@ def splits_of(root: Path) -> list[str]:
     """The splits that a folder has, by name; none where it is not there, or not cut."""
     if not root.is_dir():
         return []
-    for recognise in _KINDS.values():
+    for recognise in LAYOUTS.values():
         if (layouts := recognise(root)) is not None:
             return [name for name in layouts if name]
     return _split_folders(root)
 
 
 def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
-    """Read a table, COCO, Label Studio's JSON, CVAT's XML, a folder of XML files, or wsolevaluation's files."""
+    """Read a file or folder of annotations in the format that recognises it."""
     if not path.exists():
         raise UserError(f"There is no file {path}.")
+    # From the last: plugins go before casmap's own, and text files of wsolevaluation before XML files before masks
+    # that lie beside them.
+    for name in reversed(FORMATS.names):
+        if FORMATS[name].recognises(path):
+            return FORMATS[name].read(path, root, names)
     if path.is_dir():
-        if (path / "localization.txt").is_file() or (path / "image_ids.txt").is_file():
-            return read_wsol(path, root, names)
-        if next(path.rglob("*.xml"), None) is None:
-            raise UserError(f"There are no annotations in {path}: neither XML files nor localization.txt.")
-        return read_xml(path, names)
-    if path.suffix.lower() == ".json":
-        return read_label_studio(path, names) if is_label_studio(path) else read_coco(path, names)
-    if path.suffix.lower() == ".xml":
-        return read_cvat(path, names)
-    if path.name == "localization.txt":
-        return read_wsol(path.parent, root, names)
-    return read_csv(path, root, names)
+        raise UserError(
+            f"There are no annotations in {path}: neither XML files nor localization.txt, labels of YOLO or masks."
+        )
+    return FORMATS["csv"].read(path, root, names)  # which says what it should be
 
 
-Layouts = dict[str, Callable[[], Layout]]
+Splits = dict[str, Callable[[], Layout]]
 
 
-def _ilsvrc(root: Path) -> Layouts | None:
+def _ilsvrc(root: Path) -> Splits | None:
     """Data/CLS-LOC and Annotations/CLS-LOC."""
     for base in (root, root / "ILSVRC"):
         data, annotations = base / "Data" / "CLS-LOC", base / "Annotations" / "CLS-LOC"
@@ -92,19 +86,19 @@ def _ilsvrc(root: Path) -> Layouts | None:
     def layout(split: str) -> Layout:
         def annotated(names: Names) -> Annotations:
             labels = _solutions(table, names) if table is not None and split == "val" else {}
-            return read_xml(annotations / split, names, labels=labels)
+            return voc.read_xml(annotations / split, names, labels=labels)
 
         return Layout(f"ILSVRC, split {split}", data / split, annotated)
 
     return {split: partial(layout, split) for split in ("train", "val") if (data / split).is_dir()}
 
 
-def _voc(root: Path) -> Layouts | None:
+def _voc(root: Path) -> Splits | None:
     """JPEGImages and Annotations."""
     if not ((root / "JPEGImages").is_dir() and (root / "Annotations").is_dir()):
         return None
     masks = root / "SegmentationClass"
-    annotated = partial(read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
+    annotated = partial(voc.read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
     lists = {path.stem: path for path in sorted((root / "ImageSets" / "Main").glob("*.txt"))}
     # cat_train.txt says which photos of train show a cat: it is no split.
     splits = {name: path for name, path in lists.items() if name.rpartition("_")[2] not in {*lists} - {name}}
@@ -129,19 +123,20 @@ def _listed(line: str) -> str:
     return words[0] if len(words) == 2 and words[1] in ("-1", "0", "1") else line.strip()
 
 
-def _coco(root: Path) -> Layouts | None:
+def _coco(root: Path) -> Splits | None:
     """annotations/instances_<split>.json, and the photos in <split> or images/<split>."""
-    layouts: Layouts = {}
+    layouts: Splits = {}
     for path in sorted((root / "annotations").glob("instances_*.json")):
         split = path.stem.removeprefix("instances_")
         for photos in (root / split, root / "images" / split):
             if photos.is_dir():
-                layouts[split] = partial(Layout, f"COCO, split {split}", photos, partial(read_coco, path))
+                layouts[split] = partial(Layout, f"COCO, split {split}", photos, partial(coco.read, path, photos))
                 break
     return layouts or None
 
 
-_KINDS = {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}
+# A new layout is a function here: from a root to the layout of each of its splits, None where the root is another one.
+LAYOUTS: dict[str, Callable[[Path], Splits | None]] = {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}
 
 
 def _split_folders(root: Path) -> list[str]:

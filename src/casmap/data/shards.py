@@ -11,19 +11,19 @@ import tarfile
 import tempfile
 import zipfile
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import Progress
 
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Annotation
 from casmap.errors import UnreadableImage, UserError
 from casmap.io.atomic import whole_file, write_whole
 from casmap.io.images import open_photo
+from casmap.reporting import SILENT, Reporter
 
 INDEX = "index.npz"
 MEGABYTES = 256  # of a shard
@@ -34,8 +34,18 @@ DIGITS = 9  # of a photo's number
 Order = npt.NDArray[np.int64]
 
 
-def write_shards(photos: PhotoFolder, out: Path, megabytes: int = MEGABYTES, console: Console | None = None) -> int:
-    """Write photos as they are into shards of about so many MB, and their index last; returns how many shards.
+@dataclass(frozen=True)
+class Packed:
+    """What `write_shards` wrote: the folder, and how many shards are in it."""
+
+    folder: Path
+    shards: int
+
+
+def write_shards(
+    photos: PhotoFolder, out: Path, *, megabytes: float = MEGABYTES, reporter: Reporter = SILENT
+) -> Packed:
+    """Write photos as they are into shards of about so many MB, and their index last.
 
     Each photo is NUMBER.jpg (or whatever it is) and NUMBER.cls, its class as a number, as WebDataset has it.
     """
@@ -45,8 +55,7 @@ def write_shards(photos: PhotoFolder, out: Path, megabytes: int = MEGABYTES, con
         raise UserError(f"{out} holds shards already: choose another folder.")
     places: list[tuple[int, int, int]] = []
     number = shard = 0
-    with Progress(console=console or Console(quiet=True), transient=True) as bar:
-        task = bar.add_task("packing", total=len(photos))
+    with reporter.progress("packing", len(photos)) as advance:
         while number < len(photos):
             with whole_file(out / shard_name(shard)) as aside:
                 with webdataset.TarWriter(str(aside)) as writer:
@@ -61,7 +70,7 @@ def write_shards(photos: PhotoFolder, out: Path, megabytes: int = MEGABYTES, con
                         writer.write({"__key__": key, kind: content, "cls": int(photos.labels[number])})
                         written += len(content)
                         number += 1
-                        bar.advance(task)
+                        advance()
                 places += [(shard, offset, length) for offset, length in members(aside)]
             shard += 1
     index = io.BytesIO()
@@ -71,7 +80,7 @@ def write_shards(photos: PhotoFolder, out: Path, megabytes: int = MEGABYTES, con
         names=_packed(photos.names), classes=_packed(photos.classes),
     )  # fmt: skip
     write_whole(out / INDEX, index.getvalue())
-    return shard
+    return Packed(out, shard)
 
 
 def members(shard: Path) -> list[tuple[int, int]]:

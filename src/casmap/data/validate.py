@@ -5,24 +5,22 @@ import hashlib
 import json
 import os
 import statistics
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from casmap.annotations.types import NOTES, Kind, Problem, Size
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
+from casmap.reporting import SILENT, Reporter
 
 THREADS = min(8, os.cpu_count() or 1)
 AT_ONCE = 1024  # photos that are waiting to be looked at
-SHOWN = 10  # names of each kind that are printed
-FEWEST = 3  # small classes that are named
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,15 @@ class _Looked:
     problems: list[Problem] = dataclasses.field(default_factory=list)
 
 
-def check(photos: PhotoSet, progress: Callable[[], None] = lambda: None) -> Report:
-    """Open every photo and its annotations; `progress` is called after each.
+def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
+    """Open every photo and its annotations.
 
     >>> from casmap.data.scenes import Scenes
     >>> report = check(Scenes(classes=2, photos=3, size=32))
     >>> report.fine, report.classes, report.with_boxes
     (True, {'class-00': 2, 'class-01': 1}, 3)
     """
-    looked = list(_look_at_all(photos, progress))
+    looked = list(_look_at_all(photos, reporter))
     problems = list(photos.problems) if isinstance(photos, PhotoFolder) else []
     problems += [problem for one in looked for problem in one.problems]
     shares = [one.box_share for one in looked if one.box_share is not None]
@@ -91,12 +89,12 @@ def check(photos: PhotoSet, progress: Callable[[], None] = lambda: None) -> Repo
     )
 
 
-def _look_at_all(photos: PhotoSet, progress: Callable[[], None]) -> Iterator[_Looked]:
-    with ThreadPoolExecutor(THREADS) as pool:
+def _look_at_all(photos: PhotoSet, reporter: Reporter) -> Iterator[_Looked]:
+    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("looking", len(photos)) as advance:
         for at in range(0, len(photos), AT_ONCE):
             for one in pool.map(lambda i: _look(photos, i), range(at, min(at + AT_ONCE, len(photos)))):
                 yield one
-                progress()
+                advance()
 
 
 def _look(photos: PhotoSet, index: int) -> _Looked:
@@ -150,38 +148,6 @@ def _grouped(problems: Iterator[Problem]) -> dict[str, list[str]]:
     for problem in problems:
         found[problem.kind].append(problem.what)
     return {kind: names for kind, names in found.items() if names}
-
-
-def print_report(report: Report, console: Console) -> None:
-    """Say what was found, in lines for a person."""
-    each = sorted(report.classes.values())
-    lines = [
-        f"Understood: {report.understood}",
-        f"Photos:     {report.photos}",
-        f"Classes:    {len(each)}, of {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
-    ]
-    if each[0] < each[-1]:
-        few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
-        lines.append(f"            fewest in {', '.join(f'{name} ({count})' for name, count in few)}")
-    if report.sizes:
-        sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
-        lines.append(f"Sizes:      {', '.join(sizes)}")
-    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the picture on average"
-    lines.append(f"Boxes:      {report.with_boxes} photos{share}")
-    lines.append(f"Masks:      {report.with_masks} photos")
-    if report.with_parts:
-        lines.append(f"Parts:      {report.with_parts} photos")
-    for line in lines:
-        console.print(line, soft_wrap=True)
-    for title, groups in (("Worth knowing", report.notes), ("Wrong", report.problems)):
-        for kind, names in groups.items():
-            console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
-            for name in names[:SHOWN]:
-                console.print(f"  {name}", soft_wrap=True)
-            if len(names) > SHOWN:
-                console.print(f"  and {len(names) - SHOWN} more")
-    if report.fine:
-        console.print("Nothing is wrong.")
 
 
 def to_json(report: Report) -> str:

@@ -1,15 +1,12 @@
 """Objects from a map: boxes, polygons and run lengths that annotation tools understand."""
 
-from typing import Literal
-
 import cv2
 import numpy as np
 from pycocotools import mask as run_lengths
 
-from casmap.annotations.labelled import Object, Polygon
+from casmap.annotations.labelled import Object, Polygon, Which
 from casmap.inference.components import Binary, Box, Mask, binary_mask, components, is_flat, tight_box
 
-Which = Literal["largest", "all"]
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
 STRAY = 1.0  # pixels by which a polygon may leave the outline
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from casmap.annotations.labelled import Object
+from casmap.annotations.labelled import Object, Which
 from casmap.inference.components import Binary, Box, Mask, binary_mask, is_flat, largest_box, largest_component
-from casmap.inference.objects import SMALLEST, Which, objects_of
+from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.views import (
     MASKED,
     STRIP_GAP,

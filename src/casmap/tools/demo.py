@@ -40,7 +40,7 @@ def run_demo(out: Path, seed: int, console: Console) -> Evaluation:
     files = out / "scenes"
     if not (files / "boxes.csv").exists():  # written last
         shutil.rmtree(files, ignore_errors=True)
-        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, console)
+        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files)
     for name in mappers:
         if (out / "maps" / name.lower() / "boxes.jsonl").exists():
             continue

@@ -1,24 +1,33 @@
 """Boxes in a CSV file: a line for each box."""
 
 import csv
+import io
 import os
 from collections import defaultdict
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing, area, edges
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.labelled import Labelled
+from casmap.annotations.things import boxed, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, Names, Problem, Thing
 from casmap.errors import UserError
+from casmap.io.atomic import write_whole
 
+FILE = "boxes.csv"
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 
 
-def read_csv(path: Path, root: Path, names: Names) -> Annotations:
+def read(path: Path, root: Path, names: Names) -> Annotations:
     """The columns file, xmin, ymin, xmax, ymax, as edges in the photo's pixels; `file` is relative to the CSV file.
+
+    The column class is read where it is.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "boxes.csv").write_text("file,xmin,ymin,xmax,ymax\\nphotos/cat/a.jpg,1,2,30,40\\n")
-    >>> read_csv(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").things[0].box
+    >>> read(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").things[0].box
     (1.0, 2.0, 30.0, 40.0)
     """
     refusal = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
@@ -44,13 +53,26 @@ def read_csv(path: Path, root: Path, names: Names) -> Annotations:
                     if where.startswith(start) or not os.path.exists(where):
                         problems.append(Problem(Kind.NO_PHOTO, f"{row['file']}: {path.name}, row {number}"))
                     continue
-                try:
-                    box = edges(row[column] for column in COLUMNS)
-                except LeftOut as bad:
-                    wrong[name].append(bad.problem(name))
-                else:
-                    things[name].append(Thing("", box, area(box)))
+                box = [row[column] for column in COLUMNS]
+                made, bad = gather(name, [partial(boxed, row.get("class") or "", box)])
+                things[name] += made
+                wrong[name] += bad
     except (ValueError, OSError, csv.Error) as error:
         raise UserError(refusal) from error
-    known = {name: Known(things.get(name, ()), problems=wrong.get(name, ())) for name in {*things, *wrong}}
+    known = {name: Known(things[name], problems=wrong[name]) for name in things}
     return Annotations("boxes from a CSV file", lambda name: known.get(name, NOTHING), problems=problems)
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write boxes.csv, which names photos as they are found from its folder."""
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(["file", *COLUMNS, "class"])
+    for photo in photos:
+        file = Path(os.path.relpath(photo.file, out)).as_posix()
+        rows.writerows([file, *one.box, one.label] for one in photo.objects)
+    write_whole(out / FILE, table.getvalue().encode(errors="replace"))  # not every file's name is Unicode
+    return out / FILE
+
+
+FORMATS.register("csv")(Format(lambda path: path.suffix.lower() == ".csv" and path.is_file(), read, write))

@@ -4,39 +4,38 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from casmap.annotations.masks import open_mask
-from casmap.annotations.types import (
-    NOTHING,
-    Annotations,
-    Kind,
-    Known,
-    LeftOut,
-    Mask,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    area,
-    edges,
-)
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.labelled import Labelled
+from casmap.annotations.mask_files import open_mask
+from casmap.annotations.things import boxed, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.errors import UserError
+from casmap.io.atomic import write_whole
 
+FILE = "localization.txt"
 MASK_FIELDS, BOX_FIELDS = 3, 5
 
 
-def read_wsol(folder: Path, root: Path, names: Names) -> Annotations:
+def recognises(path: Path) -> bool:
+    """localization.txt, or the folder of it."""
+    return path.name == FILE if path.is_file() else any((path / file).is_file() for file in (FILE, "image_ids.txt"))
+
+
+def read(path: Path, root: Path, names: Names) -> Annotations:
     """A folder with localization.txt, and image_ids.txt, class_labels.txt, image_sizes.txt where they are.
 
     localization.txt: "id,x0,y0,x1,y1" for each box, in pixels of the size in image_sizes.txt, or "id,mask,ignored" for
     each mask, files below the photos' root or beside localization.txt. An id is a photo's name below the root.
     """
-    if not (folder / "localization.txt").is_file():
-        raise UserError(f"There is no file {folder / 'localization.txt'}.")
+    folder = path.parent if path.is_file() else path
+    if not (folder / FILE).is_file():
+        raise UserError(f"There is no file {folder / FILE}.")
     problems: list[Problem] = []
     lines = {name: list(_lines(folder / f"{name}.txt")) for name in ("class_labels", "image_sizes", "localization")}
     ids = [row[0] for row in _lines(folder / "image_ids.txt")]
@@ -54,14 +53,12 @@ def read_wsol(folder: Path, root: Path, names: Names) -> Annotations:
         if len(values) == MASK_FIELDS - 1:
             masks[name].append((values[0], values[1]))
             continue
-        try:
-            if len(values) != BOX_FIELDS - 1:
-                raise LeftOut(Kind.MALFORMED, "a line of localization.txt has neither a box nor a mask")
-            box = edges(values)
-        except LeftOut as bad:
-            problems.append(bad.problem(said))
-        else:
-            things[name].append(Thing("", box, area(box)))
+        if len(values) != BOX_FIELDS - 1:
+            problems.append(Problem(Kind.MALFORMED, f"{said}: a line of {FILE} has neither a box nor a mask"))
+            continue
+        made, bad = gather(said, [partial(boxed, "", values)])
+        things[name] += made
+        problems += bad
 
     def of(name: str) -> Known:
         if name not in things and name not in masks:
@@ -94,9 +91,8 @@ def _numbers(rows: list[list[str]], count: int, file: str, problems: list[Proble
         if len(values) == count and all(value.isdecimal() and len(value) < 10 for value in values):
             good.append((said, [int(value) for value in values]))
         else:
-            problems.append(
-                Problem(Kind.MALFORMED, f"{said}: a line of {file} that is not an id and {count} number(s)")
-            )
+            wrong = f"{said}: a line of {file} that is not an id and {count} number(s)"
+            problems.append(Problem(Kind.MALFORMED, wrong))
     return good
 
 
@@ -131,3 +127,23 @@ def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.
     if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
         raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path} is outside of the folders given")
     return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write the four text files; a photo's class is that of its first object."""
+    for photo in photos:
+        if "," in photo.name or photo.name.splitlines() != [photo.name.strip()]:
+            raise UserError(f"The text files of wsolevaluation cannot name {photo.name!r}: choose another --format.")
+    files: dict[str, list[list[Any]]] = {
+        "image_ids.txt": [[photo.name] for photo in photos],
+        "class_labels.txt": [[p.name, labels.index(p.objects[0].label)] for p in photos if p.objects],
+        "image_sizes.txt": [[photo.name, photo.width, photo.height] for photo in photos],
+        FILE: [[photo.name, *one.box] for photo in photos for one in photo.objects],
+    }
+    for file, rows in files.items():
+        text = "".join(f"{','.join(map(str, row))}\n" for row in rows)
+        write_whole(out / file, text.encode(errors="replace"))  # not every file's name is Unicode
+    return out / FILE
+
+
+FORMATS.register("wsol")(Format(recognises, read, write))

@@ -1,0 +1,148 @@
+"""COCO: one JSON file with all photos, boxes, and masks as polygons or run lengths."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.formats import label_studio
+from casmap.annotations.labelled import Labelled
+from casmap.annotations.outlines import mask_of
+from casmap.annotations.things import boxed, four_numbers, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, Names, Problem, Size, Thing
+from casmap.errors import UserError
+from casmap.io.atomic import write_whole
+from casmap.io.images import MAX_PIXELS
+
+FILE = "annotations.json"
+
+
+def recognises(path: Path) -> bool:
+    """A JSON file that is no list, which Label Studio's are."""
+    return path.suffix.lower() == ".json" and path.is_file() and not label_studio.recognises(path)
+
+
+def read(path: Path, root: Path, names: Names) -> Annotations:
+    """An instances file; masks are drawn when their photo is looked at. Crowds count as no object, but in masks."""
+    content = _load(path)
+    problems: list[Problem] = []
+    categories: dict[Any, str] = {}
+    for entry in content["categories"]:
+        try:
+            categories[entry["id"]] = str(entry["name"])
+        except (KeyError, TypeError):
+            problems.append(Problem(Kind.MALFORMED, f"{path.name}: a category without id or name"))
+    photos, sizes = _photos(path, content["images"], names, problems)
+    things: dict[str, list[Thing]] = defaultdict(list)
+    crowds: dict[str, list[Thing]] = defaultdict(list)
+    wrong: dict[str, list[Problem]] = defaultdict(list)
+    for number, entry in enumerate(content["annotations"]):
+        try:
+            if entry["image_id"] not in photos:
+                problems.append(Problem(Kind.NO_PHOTO, f"{path.name}, annotation {number}: its image is not listed"))
+                continue
+            photo, category = photos[entry["image_id"]], categories[entry["category_id"]]
+        except (KeyError, TypeError):
+            said = f"{path.name}, annotation {number}: it has no image_id or no known category_id"
+            problems.append(Problem(Kind.MALFORMED, said))
+            continue
+        if photo is None:
+            continue  # told once, with the image
+        if entry.get("iscrowd"):
+            crowds[photo].append(Thing(category, (0, 0, 0, 0), 0, outline=entry.get("segmentation")))
+            continue
+        made, bad = gather(photo, [partial(_thing, category, entry)])
+        things[photo] += made
+        wrong[photo] += bad
+
+    def of(photo: str) -> Known:
+        if photo not in sizes:
+            return NOTHING
+        size = sizes[photo]
+        mask = None if size is None else partial(mask_of, size, crowds.get(photo, ()))
+        return Known(things.get(photo, ()), size, mask=mask, problems=wrong.get(photo, ()))
+
+    return Annotations("boxes and masks from a COCO file", of, problems=problems)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            content = json.load(file)
+    except (ValueError, OSError, RecursionError) as error:
+        raise UserError(refusal) from error
+    lists = ("images", "annotations", "categories")
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
+        raise UserError(refusal)
+    return content
+
+
+def _photos(
+    path: Path, entries: list[Any], names: Names, problems: list[Problem]
+) -> tuple[dict[Any, str | None], dict[str, Size | None]]:
+    """The photo of each image id, and the size that is given for each photo."""
+    photos: dict[Any, str | None] = {}
+    sizes: dict[str, Size | None] = {}
+    for number, entry in enumerate(entries):
+        try:
+            name = photos[entry["id"]] = names.find(entry["file_name"])
+            size = entry.get("width"), entry.get("height")
+        except (KeyError, TypeError, AttributeError):
+            problems.append(Problem(Kind.MALFORMED, f"{path.name}, image {number}: it has no id or no file_name"))
+            continue
+        if name is None:
+            problems.append(Problem(Kind.NO_PHOTO, entry["file_name"]))
+        else:
+            whole = all(type(side) is int and side > 0 for side in size)
+            sizes[name] = size if whole and size[0] * size[1] <= MAX_PIXELS else None
+    return photos, sizes
+
+
+def _thing(category: str, entry: dict[str, Any]) -> Thing:
+    """An annotation that is no crowd; [x, y, width, height] becomes edges."""
+    x, y, width, height = four_numbers(entry.get("bbox"))
+    thing = boxed(category, (x, y, x + width, y + height), outline=entry.get("segmentation"))
+    given = entry.get("area")  # of the outline, which tells the size of an object better than its box
+    if isinstance(given, int | float) and 0 < given < MAX_PIXELS:
+        return replace(thing, area=float(given))
+    return thing
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write annotations.json."""
+    numbers = {label: number for number, label in enumerate(labels, 1)}
+    annotations: list[dict[str, Any]] = []
+    for image, photo in enumerate(photos, 1):
+        for one in photo.objects:
+            x0, y0, x1, y1 = one.box
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": image,
+                    "category_id": numbers[one.label],
+                    "bbox": [x0, y0, x1 - x0, y1 - y0],
+                    "area": one.area,
+                    "segmentation": one.rle if options.rle else [[number for point in one.polygon for number in point]],
+                    "iscrowd": 0,
+                    "score": round(one.score, 4),
+                }
+            )
+    content = {
+        "info": {"description": "Made by casmap, from class labels only."},
+        "images": [
+            {"id": number, "file_name": photo.name, "width": photo.width, "height": photo.height}
+            for number, photo in enumerate(photos, 1)
+        ],
+        "categories": [{"id": number, "name": label, "supercategory": ""} for label, number in numbers.items()],
+        "annotations": annotations,
+    }
+    write_whole(out / FILE, json.dumps(content) + "\n")
+    return out / FILE
+
+
+FORMATS.register("coco")(Format(recognises, read, write))

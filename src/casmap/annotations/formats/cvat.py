@@ -1,0 +1,73 @@
+"""CVAT: one XML file for all photos, in its format "CVAT for images 1.1"."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.labelled import Labelled
+from casmap.annotations.outlines import outlined, outlines_or_boxes
+from casmap.annotations.things import boxed
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
+from casmap.annotations.xml_files import xml_root, xml_text
+from casmap.errors import UserError
+from casmap.io.atomic import write_whole
+
+FILE = "annotations.xml"
+LONGEST = 500 * 2**20  # bytes: one file for all photos
+EDGES = ("xtl", "ytl", "xbr", "ybr")
+
+
+def read(path: Path, root: Path, names: Names) -> Annotations:
+    """Boxes and polygons."""
+    try:
+        tree = xml_root(path, LONGEST)
+    except LeftOut as bad:
+        raise UserError(f"{path} cannot be read: {bad.why}.") from bad
+    problems: list[Problem] = []
+    known: dict[str, Known] = {}
+    for image in tree.findall("image"):
+        said = image.get("name", "")
+        name = names.find(said)
+        if name is None:
+            problems.append(Problem(Kind.NO_PHOTO, said))
+            continue
+        sides = image.get("width", ""), image.get("height", "")
+        size = (int(sides[0]), int(sides[1])) if all(side.isdecimal() for side in sides) else None
+        makers = [partial(_thing, item) for item in image if item.tag in ("box", "polygon")]
+        known[name] = outlines_or_boxes(name, makers, size)
+    return Annotations("boxes and outlines from CVAT", lambda photo: known.get(photo, NOTHING), problems=problems)
+
+
+def _thing(item: ElementTree.Element) -> Thing:
+    label = item.get("label", "")
+    if item.tag == "box":
+        return boxed(label, [item.get(edge) for edge in EDGES])
+    pairs = [point.split(",") for point in item.get("points", "").split(";")]
+    return outlined(label, [(float(x), float(y)) for x, y in pairs])
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write annotations.xml: a box and a polygon for each object."""
+    root = ElementTree.Element("annotations")
+    ElementTree.SubElement(root, "version").text = "1.1"
+    task = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
+    known = ElementTree.SubElement(task, "labels")
+    for label in labels:
+        item = ElementTree.SubElement(known, "label")
+        ElementTree.SubElement(item, "name").text = label
+        ElementTree.SubElement(item, "attributes")
+    for number, photo in enumerate(photos):
+        size = {"id": str(number), "name": photo.name, "width": str(photo.width), "height": str(photo.height)}
+        image = ElementTree.SubElement(root, "image", size)
+        for one in photo.objects:
+            shared = {"label": one.label, "source": "auto", "occluded": "0", "z_order": "0"}
+            ElementTree.SubElement(image, "box", shared | dict(zip(EDGES, map(str, one.box), strict=True)))
+            points = ";".join(f"{x:.2f},{y:.2f}" for x, y in one.polygon)
+            ElementTree.SubElement(image, "polygon", shared | {"points": points})
+    write_whole(out / FILE, xml_text(root))
+    return out / FILE
+
+
+FORMATS.register("cvat")(Format(lambda path: path.suffix.lower() == ".xml" and path.is_file(), read, write))

@@ -1,0 +1,58 @@
+"""A picture for each photo, named as the photo with .png: 0 background, 255 object, 128 not counted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.labelled import Labelled
+from casmap.annotations.mask_files import open_mask
+from casmap.annotations.outlines import draw
+from casmap.annotations.types import NOTHING, Annotations, Known, Names
+from casmap.errors import UserError
+from casmap.io.atomic import write_whole
+from casmap.io.images import encode_png
+
+FOLDER = "masks"
+
+
+def recognises(path: Path) -> bool:
+    """A folder that is called masks, or has one: other folders of pictures may hold photos."""
+    return path.is_dir() and (path.name == FOLDER or (path / FOLDER).is_dir())
+
+
+def read(path: Path, root: Path, names: Names) -> Annotations:
+    """The folder masks, or the one in which it is."""
+    return read_masks(path if path.name == FOLDER else path / FOLDER)
+
+
+def read_masks(folder: Path) -> Annotations:
+    """A folder of masks; each is opened when its photo is looked at."""
+
+    def of(name: str) -> Known:
+        picture = _mask_path(folder, name)
+        return Known(mask=lambda things, size: open_mask(picture)) if picture.exists() else NOTHING
+
+    return Annotations("masks from a folder", of)
+
+
+def _mask_path(folder: Path, name: str) -> Path:
+    return (folder / name).with_suffix(".png")
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write masks/, with 255 where an object is."""
+    paths = [_mask_path(out / FOLDER, photo.name) for photo in photos]
+    if twice := [path for path, uses in Counter(paths).items() if uses > 1]:
+        raise UserError(f"Several photos would have the mask {twice[0]}: rename them, or choose another --format.")
+    for photo, path in zip(photos, paths, strict=True):
+        mask = np.zeros((photo.height, photo.width), np.uint8)
+        for one in photo.objects:
+            mask[draw(one.rle, (photo.width, photo.height))] = 255
+        write_whole(path, encode_png(mask))
+    return out / FOLDER
+
+
+FORMATS.register("masks")(Format(recognises, read, write))

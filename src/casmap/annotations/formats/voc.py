@@ -1,0 +1,145 @@
+"""An XML file for each photo, as Pascal VOC began it: ILSVRC, LabelImg and many others do the same."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import PIL.Image
+
+from casmap.annotations.format import FORMATS, Format, WriteOptions
+from casmap.annotations.labelled import Labelled, place
+from casmap.annotations.mask_files import check_size
+from casmap.annotations.things import boxed, four_numbers, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Size, Thing
+from casmap.annotations.xml_files import xml_root, xml_text
+from casmap.io.atomic import write_whole
+from casmap.io.names import unique_names
+
+SET = "all"
+VOC_CLASSES = (
+    "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",
+    "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+VOC_VOID = 255  # index of the border around objects
+
+
+def recognises(path: Path) -> bool:
+    """A folder with XML files in it."""
+    return path.is_dir() and next(path.rglob("*.xml"), None) is not None
+
+
+def read_xml(
+    folder: Path, names: Names, voc: bool = False, labels: Mapping[str, str] | None = None, masks: Path | None = None
+) -> Annotations:
+    """A folder of XML files, named as the photos; each is parsed when its photo is looked at.
+
+    voc: all coordinates are VOC's; else those of files whose <database> is. masks: VOC's folder of index pictures.
+    """
+    files, problems = names.files(folder, ".xml")
+
+    def of(name: str) -> Known:
+        known = parse_xml(files[name], voc) if name in files else NOTHING
+        if masks is None or name not in files:
+            return known
+        picture = masks / f"{Path(name).stem}.png"
+        mask = partial(voc_mask, picture) if picture.is_file() else None
+        return Known(known.things, known.size, mask=mask, problems=known.problems)
+
+    kind = "boxes from XML files" + ("" if masks is None else f", masks from {masks.name}")
+    return Annotations(kind, of, labels or {}, problems=problems)
+
+
+def parse_xml(path: Path, voc: bool = False) -> Known:
+    """All objects of one file.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "a.xml"
+    >>> box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>"
+    >>> _ = file.write_text(f"<annotation><object><name>cat</name>{box}</object></annotation>")
+    >>> parse_xml(file).things[0].box, parse_xml(file, voc=True).things[0].box
+    ((1.0, 2.0, 30.0, 40.0), (0.0, 1.0, 30.0, 40.0))
+    """
+    try:
+        root = xml_root(path)
+    except LeftOut as bad:
+        return Known(problems=[bad.problem(path.name)])
+    # VOC counts pixels from 1 and its last pixel is in the box. ILSVRC's numbers begin at 0, and LabelImg writes the
+    # corners that were drawn: both are taken as edges as they are, at most a pixel from any other reading.
+    voc = voc or "VOC" in (root.findtext("source/database") or "")
+    things, problems = gather(path.name, [partial(_thing, item, voc) for item in root.findall("object")])
+    return Known(things, _size(root), problems=problems)
+
+
+def _thing(item: ElementTree.Element, voc: bool) -> Thing:
+    box = item.find("bndbox")
+    if box is None:
+        raise LeftOut(Kind.BOX_LEFT_OUT, "an object has no box")
+    x0, y0, x1, y1 = four_numbers(box.findtext(side) for side in ("xmin", "ymin", "xmax", "ymax"))
+    doubtful = (item.findtext("difficult") or "").strip() == "1"
+    return boxed((item.findtext("name") or "").strip(), (x0 - voc, y0 - voc, x1, y1), doubtful=doubtful)
+
+
+def _size(root: ElementTree.Element) -> Size | None:
+    texts = [(root.findtext(f"size/{side}") or "").strip() for side in ("width", "height")]
+    if not all(text.isdecimal() and len(text) < 10 and int(text) for text in texts):
+        return None  # VOC's imitators often write 0
+    return int(texts[0]), int(texts[1])
+
+
+def voc_mask(path: Path, things: Sequence[Thing], size: Size) -> Mask | None:
+    """The pixels of the photo's class in a picture of SegmentationClass, whose border is not counted: (H, W).
+
+    None where the class is none of VOC's twenty, which have the indices 1 to 20.
+    """
+    name = things[0].name if things else ""
+    if name not in VOC_CLASSES:
+        return None
+    try:
+        with PIL.Image.open(path, formats=("PNG",)) as picture:
+            check_size(picture.size, size)
+            if picture.mode not in ("P", "L"):
+                raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path.name} holds colours, not class indices")
+            indices = np.asarray(picture)  # a palette's indices: as RGB they would be its colours
+    except LeftOut:
+        raise
+    except Exception as error:  # decoders raise what they like
+        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path.name} cannot be opened") from error
+    mask = np.where(indices == VOC_CLASSES.index(name) + 1, np.uint8(255), np.uint8(0))
+    mask[indices == VOC_VOID] = 128
+    return mask
+
+
+def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
+    """Write Annotations/, JPEGImages/ and ImageSets/Main/all.txt."""
+    names = unique_names([photo.file for photo in photos])
+    for photo in photos:
+        file = f"{names[photo.file]}{photo.file.suffix}"
+        place(photo.file, out / "JPEGImages" / file)
+        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", _xml_of(photo, file))
+    write_whole(out / "ImageSets" / "Main" / f"{SET}.txt", "".join(f"{names[photo.file]}\n" for photo in photos))
+    return out / "Annotations"
+
+
+def _xml_of(photo: Labelled, file: str) -> str:
+    """The file of one photo. VOC counts pixels from 1, and the last one is in the box."""
+    root = ElementTree.Element("annotation")
+    _texts(root, folder="JPEGImages", filename=file)
+    _texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
+    _texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
+    _texts(root, segmented=0)
+    for one in photo.objects:
+        x0, y0, x1, y1 = one.box
+        item = ElementTree.SubElement(root, "object")
+        _texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
+        _texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
+    return xml_text(root)
+
+
+def _texts(parent: ElementTree.Element, **texts: object) -> None:
+    for tag, text in texts.items():
+        ElementTree.SubElement(parent, tag).text = str(text)
+
+
+FORMATS.register("voc")(Format(recognises, lambda path, root, names: read_xml(path, names), write))
