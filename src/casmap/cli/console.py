@@ -63,5 +63,4 @@ def name_skipped(skipped: list[str]) -> None:
     """Say why photos were left out; the exit code tells it too."""
     for complaint in skipped:
         complain(f"skipped: {complaint}")
-    if skipped:
-        raise typer.Exit(1)
+    raise typer.Exit(1)

@@ -56,7 +56,8 @@ def extract(
     reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
     if done.empty:
         complain(f"No object found in {done.empty} photos: lower --alpha, or train the mapping longer.")
-    name_skipped(done.skipped)
+    if done.skipped:
+        name_skipped(done.skipped)
 
 
 def annotate(
@@ -86,4 +87,5 @@ def annotate(
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
     reporter.message(f"{count} objects in {len(result.photos)} photos: {result.path}")
-    name_skipped(result.skipped)
+    if result.skipped:
+        name_skipped(result.skipped)

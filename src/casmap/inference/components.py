@@ -39,22 +39,16 @@ def is_flat(mask: Mask) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The 8-connected components of a binary mask: numbers (H, W), 0 for the background; boxes (k, 4); areas (k,)."""
+    """The 8-connected components of a binary mask.
+
+    numbers: (H, W), 0 for the background and n + 1 for component n. boxes: (k, 4). areas: (k,). largest: the one with
+    the largest area; of equal ones the first in reading order; None where there is none.
+    """
 
     numbers: npt.NDArray[np.int32]
     boxes: npt.NDArray[np.int64]
     areas: npt.NDArray[np.int64]
-
-    @property
-    def largest(self) -> int | None:
-        """Which one has the largest area, counted from 0; of equal ones, the first in reading order; None: no one."""
-        if len(self.areas) == 0:
-            return None
-        equal = np.flatnonzero(self.areas == self.areas.max())
-        if len(equal) == 1:
-            return int(equal[0])
-        inside = np.isin(self.numbers, equal + 1)  # OpenCV does not number components in reading order
-        return int(self.numbers.flat[inside.argmax()]) - 1
+    largest: int | None
 
     def binary(self, which: int) -> Binary:
         """One of them as a binary mask (H, W)."""
@@ -62,7 +56,7 @@ class Components:
 
     def box(self, which: int) -> Box:
         """The tightest box around one of them."""
-        x0, y0, x1, y1 = (int(edge) for edge in self.boxes[which])
+        x0, y0, x1, y1 = self.boxes[which].tolist()
         return x0, y0, x1, y1
 
 
@@ -73,10 +67,14 @@ def components(binary: Binary) -> Components:
     >>> found.areas.tolist(), found.boxes.tolist(), found.largest
     ([1, 2], [[0, 0, 1, 1], [2, 0, 3, 2]], 1)
     """
-    _, numbers, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
+    numbers = np.asarray(labels, np.int32)
     left, top, width, height, areas = np.asarray(stats, np.int64)[1:].T  # the background comes first, which is none
-    boxes = np.stack([left, top, left + width, top + height], axis=1)
-    return Components(np.asarray(numbers, np.int32), boxes, areas)
+    equal = np.flatnonzero(areas == areas.max(initial=0))
+    largest = int(equal[0]) if len(equal) else None
+    if len(equal) > 1:  # OpenCV does not number components in reading order
+        largest = int(numbers.flat[np.isin(numbers, equal + 1).argmax()]) - 1
+    return Components(numbers, np.stack([left, top, left + width, top + height], axis=1), areas, largest)
 
 
 def largest_component(binary: Binary) -> Binary:

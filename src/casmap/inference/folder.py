@@ -75,9 +75,10 @@ def extract(
                 empty += line["box"] is None or line["area"] < EMPTY
             skipped.extend(done.skipped)
 
-        with Pipeline(paths, mapper, save, batch, whole=len(views) > 2, window=window) as pipeline:
+        whole = len(views) > 2
+        with Pipeline(paths, mapper, save, batch, whole, window, "extracting", reporter) as pipeline:
             try:
-                for done in pipeline.reported("extracting", reporter):
+                for done in pipeline:
                     keep(done)
             except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
                 stopped = error

@@ -161,12 +161,19 @@ class SaliencyMapper:
             except UnreadableImage as error:
                 opened.append(error)
         squares = [resize(one.image, self.size, "squash") for one in opened if not isinstance(one, UnreadableImage)]
-        masks, logits = self.masks(np.stack(squares)) if squares else ((), ())
-        found = iter(zip(masks, logits, strict=True))
-        return [
-            one if isinstance(one, UnreadableImage) else self._mapped(source, one, *next(found))
-            for source, one in zip(sources, opened, strict=True)
-        ]
+        passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
+        found: list[Mapped | UnreadableImage] = []
+        for source, one in zip(sources, opened, strict=True):
+            if isinstance(one, UnreadableImage):
+                found.append(one)
+                continue
+            mask, logits = next(passed)
+            label = confidence = None
+            if self.network.predicts:
+                best = int(logits.argmax())
+                label, confidence = self.titles[best], float(1 / np.exp(logits.astype(np.float64) - logits[best]).sum())
+            found.append(Mapped(source, one.image, one.width, one.height, mask, label, confidence))
+        return found
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of pictures (N, H, W, 3) at the network's own size."""
@@ -177,13 +184,6 @@ class SaliencyMapper:
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
         with self._turn:
             return self.network.run(normalised)
-
-    def _mapped(self, source: Source, opened: Opened, mask: Mask, logits: npt.NDArray[np.float32]) -> Mapped:
-        label = confidence = None
-        if self.network.predicts:
-            best = int(logits.argmax())
-            label, confidence = self.titles[best], float(1 / np.exp(logits.astype(np.float64) - logits[best]).sum())
-        return Mapped(source, opened.image, opened.width, opened.height, mask, label, confidence)
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")

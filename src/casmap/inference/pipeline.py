@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -36,7 +37,7 @@ class Finished(Generic[T]):
 class Pipeline(Generic[T]):
     """Map photos and finish each. Iterate once, in a `with`; what was begun when that is stopped, `rest` gives.
 
-    whole: photos at their full size. window: for DICOM. finish is called in many threads.
+    whole: photos at their full size. window: for DICOM. label: of the progress bar. finish is called in many threads.
     """
 
     def __init__(
@@ -47,8 +48,11 @@ class Pipeline(Generic[T]):
         batch: int = BATCH,
         whole: bool = True,
         window: Window | None = None,
+        label: str = "mapping",
+        reporter: Reporter = SILENT,
     ) -> None:
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch
+        self.label, self.reporter = label, reporter
         self.least, self.window = None if whole else LEAST, window
         self.threads = cores()
         self._pool = ThreadPoolExecutor(self.threads)
@@ -61,32 +65,25 @@ class Pipeline(Generic[T]):
         self._pool.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[Finished[T]]:
-        """Batch by batch, in the order of the photos."""
-        for at in range(0, len(self.paths), self.batch):
-            self._begun.append(self._pool.submit(self._work, self.paths[at : at + self.batch]))
-            if len(self._begun) > AHEAD * self.threads:
-                yield self._next()
-        while self._begun:
-            yield self._next()
-
-    def reported(self, label: str, reporter: Reporter = SILENT) -> Iterator[Finished[T]]:
-        """The same under a progress bar; what stopped a batch is raised after what it had made."""
-        with reporter.progress(label, len(self.paths)) as advance:
-            for done in self:
-                yield done
-                if done.error is not None:
-                    raise done.error
-                advance(done.photos)
+        """Batch by batch, in the order of the photos; what stopped a batch is raised after what it had made."""
+        waiting = iter(range(0, len(self.paths), self.batch))
+        with self.reporter.progress(self.label, len(self.paths)) as advance:
+            while True:
+                for at in islice(waiting, AHEAD * self.threads + 1 - len(self._begun)):
+                    self._begun.append(self._pool.submit(self._work, self.paths[at : at + self.batch]))
+                if not self._begun:
+                    return
+                finished = self._begun[0].result()
+                self._begun.popleft()  # only now: whoever is interrupted while waiting finds it in `rest`
+                yield finished
+                if finished.error is not None:
+                    raise finished.error
+                advance(finished.photos)
 
     def rest(self) -> Iterator[Finished[T]]:
         """After it was stopped: the batches that were begun; no other is begun any more."""
         begun = [batch for batch in self._begun if not batch.cancel()]
         yield from (batch.result() for batch in begun)
-
-    def _next(self) -> Finished[T]:
-        finished = self._begun[0].result()
-        self._begun.popleft()  # only now: whoever is interrupted while waiting finds it in `rest`
-        return finished
 
     def _work(self, paths: list[Path]) -> Finished[T]:
         done: Finished[T] = Finished(len(paths))

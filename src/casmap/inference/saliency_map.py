@@ -92,7 +92,7 @@ class SaliencyMap:
         (2, 0, 4, 1)
         """
         if alpha not in self._boxes:  # views and lines ask for the same one again
-            self._boxes[alpha] = None if is_flat(self.mask) else largest_box(self.binary(alpha))
+            self._boxes[alpha] = None if is_flat(self.mask) else largest_box(binary_mask(self.mask, alpha))
         return self._boxes[alpha]
 
     def objects(self, which: Which = "all", min_area: float = SMALLEST, alpha: float = 1.0) -> list[Object]:

@@ -78,22 +78,23 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
     side no less than this: a camera's photo in a fifth of the time. name: what an error calls it.
     """
     path = source if isinstance(source, str | os.PathLike) else getattr(source, "filename", "")
+    in_memory = isinstance(source, np.ndarray) or (not isinstance(source, str | os.PathLike) and is_tensor(source))
     name = name or str(path or getattr(source, "name", "")) or "The given image"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS decides, not a warning
-            if isinstance(source, np.ndarray) or is_tensor(source):
-                return _upright_rgb(PIL.Image.fromarray(eight_bits(as_array(source))))
             if isinstance(source, PIL.Image.Image):
                 return _upright_rgb(source)
+            if in_memory:
+                return _upright_rgb(PIL.Image.fromarray(eight_bits(as_array(source))))
             readable = _readable(source)
             if dicom.is_dicom(readable):
                 return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(readable, MAX_PIXELS, window)))
             with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
                 return _upright_rgb(image, least)
     except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
-        in_memory = isinstance(error, TypeError) or isinstance(source, np.ndarray) or is_tensor(source)
-        raise (InvalidImage if in_memory else UnreadableImage)(f"{name} {_reason(error, in_memory)}.") from error
+        invalid = in_memory or isinstance(error, TypeError)
+        raise (InvalidImage if invalid else UnreadableImage)(f"{name} {_reason(error, invalid)}.") from error
 
 
 def size_of_bytes(content: bytes) -> tuple[int, int] | None:
@@ -191,7 +192,7 @@ def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
     return Opened(np.array(image.convert("RGB")), *((height, width) if lies else (width, height)))
 
 
-def _reason(error: Exception, in_memory: bool) -> str:
+def _reason(error: Exception, invalid: bool) -> str:
     """The rest of a sentence that begins with the image's name."""
     match error:
         case FileNotFoundError():
@@ -207,6 +208,6 @@ def _reason(error: Exception, in_memory: bool) -> str:
         case PIL.Image.DecompressionBombError():
             return f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit"
     said = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
-    if in_memory:
+    if invalid:
         return f"cannot be used: {said}; a photo is a path, bytes, an open binary file, a Pillow image, {ACCEPTED}"
     return f"cannot be opened: {said or type(error).__name__}"

@@ -59,6 +59,7 @@ def _check(about: Any, session: onnxruntime.InferenceSession) -> None:
     """Raise where the file does not say what is needed to run it."""
     names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]
     numbers = [float(number) for key in ("mean", "std") for number in about[key]]
+    titles = about.get("titles", about["classes"])
     if (
         names != ["images", "masks", "logits"]
         or len(numbers) != 6
@@ -66,13 +67,7 @@ def _check(about: Any, session: onnxruntime.InferenceSession) -> None:
         or not all(number > 0 for number in numbers[3:])
         or not (type(about["size"]) is int and SMALLEST <= about["size"] <= LARGEST)
         or not (isinstance(about["classes"], list) and all(isinstance(name, str) for name in about["classes"]))
-        or not _titled(about)
+        or not (isinstance(titles, list) and [type(one) for one in titles] == [str] * len(about["classes"]))
         or not isinstance(about["predicts"], bool)
     ):
         raise ValueError("not what casmap writes")
-
-
-def _titled(about: Any) -> bool:
-    """Whether the titles of classes, where there are any, are as many texts."""
-    titles = about.get("titles", about["classes"])
-    return isinstance(titles, list) and len(titles) == len(about["classes"]) and all(isinstance(t, str) for t in titles)

@@ -64,8 +64,8 @@ def annotate(
         return Labelled(path, whole.relative_to(above).as_posix(), mapped.width, mapped.height, tuple(found))
 
     labelled: list[Labelled] = []
-    with Pipeline(paths, mapper, label, whole=False) as pipeline:
-        for done in pipeline.reported("annotating", reporter):
+    with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
+        for done in pipeline:
             labelled += done.made
             skipped += done.skipped
     if not labelled:
