@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
-from casmap.training.distributed import ALONE, Together
+from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
 from casmap.training.score import LossName, ScoreName, classification_loss, kept_loss, mask_in, mask_out, score
@@ -38,7 +38,7 @@ class Players:
     freeze_batch_norm: bool = False
     reuse_masked: bool = False  # not quite Algorithm 1: see `step_classifier`
     bfloat16: bool = False  # how the networks compute; weights, losses and steps are float32 in any case
-    together: Together = ALONE  # the processes that share each batch
+    processes: Processes = ONE_PROCESS  # the processes that share each batch
 
     def ask(self, classifier: Classifier, images: Tensor) -> Tensor:
         """The logits (N, C) of images (N, 3, H, W)."""
@@ -138,7 +138,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     optimizer.zero_grad()
     learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
     loss.backward(inputs=learning)  # type: ignore[no-untyped-call]
-    players.together.average_gradients(learning)
+    players.processes.average_gradients(learning)
     optimizer.step()
     return loss.detach()
 
@@ -162,11 +162,11 @@ def step_mapping(
                 kept = players.ask(sampled, mask_in(images, glance.masks))
                 value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
-    players.together.average_gradients(players.mapping.parameters())
+    players.processes.average_gradients(players.mapping.parameters())
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
     players.mapping_optimizer.step()
-    players.together.average_statistics(players.classifier, players.mapping)
-    players.lambda_r.observe(float(players.together.mean(glance.masks.detach().mean())))
+    players.processes.average_statistics(players.classifier, players.mapping)
+    players.lambda_r.observe(float(players.processes.mean(glance.masks.detach().mean())))
     return value.detach(), masked.detach()
 
 
@@ -179,7 +179,7 @@ def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, valu
         "accuracy": (glance.clean.argmax(dim=1) == labels).float().mean(),
         "masked_accuracy": (masked.argmax(dim=1) == labels).float().mean(),
     }
-    means = players.together.mean(torch.stack([part.detach().float() for part in parts.values()]))
+    means = players.processes.mean(torch.stack([part.detach().float() for part in parts.values()]))
     numbers = dict(zip(parts, means, strict=True))
     return Measures(**numbers, lambda_r=glance.lambda_r, samples=len(players.samples))
 

@@ -52,9 +52,9 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
                 place(classifier, run.device)
-                accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
-                run.together.wait()
-                run.together.agree(classifier)
+                accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
+                run.processes.wait()
+                run.processes.agree(classifier)
                 told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
                 accuracy = train_first(classifier, photos, recipe, run, steps)
@@ -153,14 +153,14 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
 
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
-    device, together = run.device, run.together
-    together.synchronised(place(classifier, device)).train()
+    device, processes = run.device, run.processes
+    processes.synchronised(place(classifier, device)).train()
     batches = Batches(
         photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
-        rank=together.rank, ranks=together.ranks,
+        rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip
-    together.agree(classifier)
+    processes.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
     checkpoints = Checkpoints(run.folder, CHECKPOINT)
     start = 0
@@ -179,15 +179,15 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
             loss = cross_entropy(logits, labels, label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            together.average_gradients(classifier.parameters())
+            processes.average_gradients(classifier.parameters())
             optimizer.step()
-            together.average_statistics(classifier)
+            processes.average_statistics(classifier)
             right = (logits.argmax(dim=1) == labels).float().mean()
-            told, accuracy = together.mean(torch.stack([loss.detach(), right])).tolist()
+            told, accuracy = processes.mean(torch.stack([loss.detach(), right])).tolist()
             check_finite(told, step + 1, batches, checkpoints)
             log.add(step + 1, loss=told, accuracy=accuracy)
             advance(f"accuracy {accuracy:.2f}")
-            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and together.first:
+            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and processes.first:
                 log.flush()
                 checkpoints.write(
                     {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}

@@ -19,7 +19,7 @@ from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.training.algorithm import Measures, Players, batch_norms, casm
 from casmap.training.checkpoints import Checkpoints, check_finite
-from casmap.training.distributed import ALONE, Together
+from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.first_classifier import first_classifier
 from casmap.training.lambda_r import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
 from casmap.training.log import Log
@@ -74,11 +74,11 @@ def _train(photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, k
             algorithm1(photos, recipe, run, first, origin, casm_path, kind)
         network, about = load_mapping(casm_path)
         training = about["training"]
-        if run.together.first:  # minutes, after hours of Algorithm 1
+        if run.processes.first:  # minutes, after hours of Algorithm 1
             network, area = teach(network, photos, recipe, run)
             training |= {"area": area}
             save_mapping(path, network, {"size": recipe.size, "recipe": asdict(recipe), "training": training})
-        run.together.wait()
+        run.processes.wait()
     else:
         training = algorithm1(photos, recipe, run, first, origin, path, kind)
     return Trained(mapping=path, seconds=time.monotonic() - began, **training)
@@ -88,12 +88,12 @@ def algorithm1(
     photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
     """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
-    players = set_up(place(first, run.device), recipe, kind, run.together)
+    players = set_up(place(first, run.device), recipe, kind, run.processes)
     memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
     batches = Batches(
         photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
-        smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.together.rank, ranks=run.together.ranks,
+        smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
     log = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
     area = settle(players, batches, run.device)
@@ -119,20 +119,24 @@ def algorithm1(
     return training
 
 
-def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, together: Together = ALONE) -> Players:
+def set_up(
+    first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, processes: Processes = ONE_PROCESS
+) -> Players:
     """The players of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
-    first = together.synchronised(first)
+    first = processes.synchronised(first)
     thinning = Thinning.named(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
-    mapping = together.synchronised(place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device))
+    mapping = processes.synchronised(
+        place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
+    )
     for network in (first, mapping):
-        together.agree(network)
+        processes.agree(network)
     classifier_optimizer = torch.optim.SGD(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
-    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, together)
+    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
     if recipe.compile:
         for classifier in (first, samples.drawn):
             classifier.compile_look()
@@ -150,7 +154,7 @@ def set_up(first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, tog
         freeze_batch_norm=recipe.freeze_batch_norm,
         reuse_masked=recipe.reuse_masked,
         bfloat16=recipe.precision == "bfloat16",
-        together=together,
+        processes=processes,
     )
 
 
@@ -166,7 +170,7 @@ def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps:
             check_finite(row["loss"] + row["score"], step, batches, checkpoints)
             log.add(step, **row)
             advance(f"area {row['area']:.2f}, lambda_R {row['lambda_r']:.3g}")
-            if step % recipe.checkpoint_every == 0 and step < steps and run.together.first:
+            if step % recipe.checkpoint_every == 0 and step < steps and run.processes.first:
                 log.flush()
                 checkpoints.write(state(players, step))
     log.close()
@@ -203,14 +207,14 @@ def settle(players: Players, batches: Batches, device: torch.device) -> float:
         f.train()
         for images, _ in batches.between(0, SETTLE, device):
             f(images)
-        players.together.average_statistics(f)
+        players.processes.average_statistics(f)
     f.eval()
     m.eval()
     areas: list[Tensor] = []
     for images, _ in batches.between(0, SETTLE, device):
         _, stages = f.look(images)
         areas.append(m(images, stages).mean())
-    return float(players.together.mean(torch.stack(areas).mean()))
+    return float(players.processes.mean(torch.stack(areas).mean()))
 
 
 def state(players: Players, step: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import remove_asides, write_whole
 from casmap.models.device import find_device
-from casmap.training.distributed import ALONE, Together, agent, is_lost
+from casmap.training.distributed import ONE_PROCESS, Processes, agent, is_lost
 from casmap.training.recipes import Recipe
 
 AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
@@ -34,9 +34,9 @@ class Run:
         recipe: Recipe,
         resume: bool = False,
         console: Console | None = None,
-        together: Together = ALONE,
+        processes: Processes = ONE_PROCESS,
     ) -> None:
-        self.folder, self.recipe, self.together = Path(folder), recipe, together
+        self.folder, self.recipe, self.processes = Path(folder), recipe, processes
         self.console = console or Console(quiet=True)
         kept = self.folder / "recipe.json"
         self.resumed = resume and kept.exists()
@@ -60,7 +60,7 @@ class Run:
             write_whole(kept, described)
         elif kept.exists() and kept.read_text() != described:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
-        if self.together.ranks > 1:
+        if self.processes.ranks > 1:
             write_whole(self.folder / AGENT, agent())
         if self.resumed:
             remove_asides(self.folder)

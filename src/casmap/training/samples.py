@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from casmap.models.classifier import Classifier
-from casmap.training.distributed import ALONE, Together
+from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.thinning import Thinning
 
 State = Mapping[str, Tensor]
@@ -23,9 +23,9 @@ class Samples:
     """
 
     def __init__(
-        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, together: Together = ALONE
+        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
     ) -> None:
-        self.thinning, self.limit, self.seed, self.together = thinning, limit, seed, together
+        self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
         self.step = 0
         self.newest = first
         self.kept: list[State] = [self._copy(first)] if thinning.keeps_first and thinning.keeps_last else []
@@ -66,10 +66,10 @@ class Samples:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
-        self.step, self.kept = state["step"], [self.together.keep(kept) for kept in state["kept"]]
+        self.step, self.kept = state["step"], [self.processes.keep(kept) for kept in state["kept"]]
 
     def _copy(self, classifier: Classifier) -> State:
-        return self.together.keep(classifier.state_dict())
+        return self.processes.keep(classifier.state_dict())
 
     def _is_newest(self, chance: np.random.Generator) -> bool:
         return not self.kept or chance.random() < 0.5

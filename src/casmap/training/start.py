@@ -16,7 +16,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.training.choice import choose, command_of
-from casmap.training.distributed import ALONE, Together, agent, attempt, joined
+from casmap.training.distributed import ONE_PROCESS, Processes, agent, attempt, join_processes
 from casmap.training.duration import foretell
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_ready
 from casmap.training.loop import Trained, train
@@ -88,11 +88,11 @@ def prepared(
     split: str | None,
 ) -> Iterator[tuple[PhotoSet, Run]]:
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
-    with joined() as together, together.mirrored(out) as folder:
+    with join_processes() as processes, processes.mirrored(out) as folder:
         ours = attempt() > 0 and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
-        resume = together.from_first(b"yes" if resume or ours else b"") == b"yes"
+        resume = processes.from_first(b"yes" if resume or ours else b"") == b"yes"
         yield prepare(
-            data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, together
+            data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, processes
         )
 
 
@@ -105,7 +105,7 @@ def prepare(
     console: Console,
     boxes: str | Path | None,
     split: str | None,
-    together: Together = ALONE,
+    processes: Processes = ONE_PROCESS,
 ) -> tuple[PhotoSet, Run]:
     """The same in processes that have joined; the recipe is chosen where none was named."""
     kept = out / "recipe.json"
@@ -134,17 +134,17 @@ def prepare(
         for reason in reasons:
             console.print(f"  {reason}")
         console.print(f"To change it: {command_of(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
-    if together.ranks > 1:  # what is chosen depends on how long a step takes
-        recipe = Recipe().replace(**json.loads(together.from_first(recipe.to_json().encode())))
+    if processes.ranks > 1:  # what is chosen depends on how long a step takes
+        recipe = Recipe().replace(**json.loads(processes.from_first(recipe.to_json().encode())))
     if isinstance(photos, Readable):
         photos.limit = recipe.unreadable
-    return photos, Run(out, recipe, resume, console, together)
+    return photos, Run(out, recipe, resume, console, processes)
 
 
 def tell_skipped(photos: PhotoSet, run: Run) -> None:
     """Name the photos that could not be read, whichever process found them."""
     if isinstance(photos, Readable):
-        for skipped in run.together.from_each(json.dumps(list(photos.skipped.items())).encode()):
+        for skipped in run.processes.from_each(json.dumps(list(photos.skipped.items())).encode()):
             photos.skipped |= dict(json.loads(skipped))
         if photos.skipped:
             run.say(photos.told())
