@@ -12,7 +12,7 @@ from casmap.data.scenes import Scenes
 from casmap.models.decoder import Mapping
 from casmap.training.algorithm import batch_norms
 from casmap.training.distributed import join_processes
-from casmap.training.loop import train
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -34,5 +34,5 @@ if __name__ == "__main__":
     )  # fmt: skip
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         run = Run(folder, recipe, processes=processes)
-        train(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
+        train_mapping(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
         shutil.copy(folder / "mapping.safetensors", Path(out).with_name(f"weights-{processes.rank}.safetensors"))

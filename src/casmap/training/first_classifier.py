@@ -1,6 +1,7 @@
 """f(0), the first classifier: brought along, taken from weights, or trained on the photos first."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import timm
@@ -16,11 +17,11 @@ from casmap.models.device import place
 from casmap.models.files import load_classifier, read_tensors, save_classifier
 from casmap.models.offline import OFFLINE, missing_wheel
 from casmap.models.pretrained import weights_reachable
-from casmap.training.checkpoints import Checkpoints, check_finite
+from casmap.training.checkpoints import Checkpoints
 from casmap.training.head import fit_head, has_linear_head
-from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run, undamaged
+from casmap.training.resumable import Resumable, Row
+from casmap.training.run import Run
 
 SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
 HINT = 480  # steps
@@ -64,7 +65,7 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
                     f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
                 )
             if accuracy is not None and accuracy < LITTLE:
-                run.say(
+                run.warn(
                     f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
                     "expect little. Start from --weights, or give it more photos or --first-steps."
                 )
@@ -162,16 +163,13 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     )  # fmt: skip
     processes.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    checkpoints = Checkpoints(run.folder, CHECKPOINT)
-    start = 0
-    if run.resumed and (state := checkpoints.read(run.say)):
-        with undamaged(checkpoints.newest):
-            start = state["step"]
-            classifier.load_state_dict(state["classifier"])
-            optimizer.load_state_dict(state["optimizer"])
-    log = Log(run.folder, "classifier-log", start)
-    with run.progress("f(0), the first classifier", start, steps) as advance:
-        for step, (images, labels) in enumerate(batches.between(start, steps, device), start):
+    training = Resumable(
+        run, checkpoint=CHECKPOINT, log="classifier-log", steps=steps,
+        parts={"classifier": classifier, "optimizer": optimizer},
+    )  # fmt: skip
+
+    def learn() -> Iterator[Row]:
+        for step, (images, labels) in enumerate(batches.between(training.start, steps, device), training.start):
             run.seed(recipe.seed, step)
             for group in optimizer.param_groups:
                 group["lr"] = recipe.first_lr * one_cycle(step / steps)
@@ -184,16 +182,11 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
             processes.average_statistics(classifier)
             right = (logits.argmax(dim=1) == labels).float().mean()
             told, accuracy = processes.mean(torch.stack([loss.detach(), right])).tolist()
-            check_finite(told, step + 1, batches, checkpoints)
-            log.add(step + 1, loss=told, accuracy=accuracy)
-            advance(f"accuracy {accuracy:.2f}")
-            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and processes.first:
-                log.flush()
-                checkpoints.write(
-                    {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}
-                )
-    log.close()
-    last = log.rows[-max(1, steps // 10) :]
+            yield {"loss": told, "accuracy": accuracy}
+
+    label = "f(0), the first classifier"
+    rows = training.follow(label, batches, learn(), note=lambda row: f"accuracy {row['accuracy']:.2f}")
+    last = rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 
 
