@@ -1,12 +1,10 @@
 """Whole data sets as they are distributed, written in small and opened as the command line opens them."""
 
-import io
 import json
 
 import numpy as np
 import PIL.Image
 import pytest
-from rich.console import Console
 
 from casmap.annotations.types import Kind
 from casmap.data.sources import open_photos
@@ -317,25 +315,21 @@ def test_a_segmentation_that_is_wrong_leaves_the_boxes(tmp_path, instances):
 
 def test_training_takes_classes_from_annotations_and_never_looks_at_boxes(tmp_path, instances, monkeypatch):
     from casmap.data.folders import PhotoFolder
-    from casmap.training.start import begin
+    from casmap.reporting import Reporter
+    from casmap.training.start import train
 
     for number in (1, 2, 3):
         photo(tmp_path / "photos" / f"{number}.jpg")
     (tmp_path / "instances.json").write_text(json.dumps(instances))
     monkeypatch.setattr(PhotoFolder, "look", lambda self, index: pytest.fail("training looked at an annotation"))
     small = {"size": 32, "batch": 2, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1, "device": "cpu"}
-    console = Console(file=io.StringIO(), width=1000)
-    boxes = tmp_path / "instances.json"
-    trained = begin(
-        str(tmp_path / "photos"),
-        tmp_path / "run",
-        changes={**small, "backbone": "test_resnet", "pretrained": False},
-        console=console,
-        boxes=boxes,
-    )
+    said, reporter, boxes = [], Reporter(), tmp_path / "instances.json"
+    reporter.message = said.append
+    options = {**small, "backbone": "test_resnet", "pretrained": False}
+    trained = train(tmp_path / "photos", out=tmp_path / "run", boxes=boxes, reporter=reporter, **options)
     assert trained.mapping.exists()
-    assert "2 photos of 2 classes" in console.file.getvalue()
-    assert f"--boxes {boxes}" in console.file.getvalue()
+    assert "2 photos of 2 classes. Chosen:" in said
+    assert any(f"--boxes {boxes}" in line for line in said)
 
 
 def test_class_folders_go_before_a_coco_file(tmp_path, instances):

@@ -11,8 +11,8 @@ from pathlib import Path
 from casmap.data.scenes import Scenes
 from casmap.models.decoder import Mapping
 from casmap.training.algorithm import batch_norms
-from casmap.training.distributed import joined
-from casmap.training.loop import train
+from casmap.training.distributed import join_processes
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     recipe = QUICK.replace(
         size=32, batch=8, steps=20, period=3, sample_limit=4, threads=1, freeze_batch_norm=not free, checkpoint_every=6
     )  # fmt: skip
-    with joined() as together, together.mirrored(Path(out)) as folder:
-        run = Run(folder, recipe, together=together)
-        train(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
-        shutil.copy(folder / "mapping.safetensors", Path(out).with_name(f"weights-{together.rank}.safetensors"))
+    with join_processes() as processes, processes.mirrored(Path(out)) as folder:
+        run = Run(folder, recipe, processes=processes)
+        train_mapping(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
+        shutil.copy(folder / "mapping.safetensors", Path(out).with_name(f"weights-{processes.rank}.safetensors"))

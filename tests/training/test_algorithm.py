@@ -355,31 +355,3 @@ def test_an_older_classifier_is_asked_in_any_case() -> None:
         players.samples.add(players.classifier)
         assert (glance.reused is not None) == (players.samples.draw() is players.classifier)
         players.samples.thin()
-
-
-def test_bfloat16_is_how_networks_compute_and_not_what_is_learned() -> None:
-    exact, rough = _players(), _players(precision="bfloat16")
-    (one,), (other,) = (list(casm(players, [_batch()])) for players in (exact, rough))
-    for players in (exact, rough):
-        kept = [*players.classifier.state_dict().values(), *players.mapping.state_dict().values()]
-        assert {tensor.dtype for tensor in kept} == {torch.float32, torch.int64}
-    assert one.loss.dtype == other.loss.dtype == one.score.dtype == other.score.dtype == torch.float32
-    assert other.loss != one.loss  # it was rough, ...
-    torch.testing.assert_close(other.loss, one.loss, rtol=0.05, atol=0.01)  # ... and not far away
-
-
-def test_a_compiled_run_is_the_same_run(monkeypatch) -> None:
-    compiled = []
-    real = torch.compile
-
-    def noted(function):
-        compiled.append(function.__self__)
-        return real(function, backend="aot_eager")  # all of the way but the machine's own compiler, which takes minutes
-
-    monkeypatch.setattr(torch, "compile", noted)
-    eager, players = _players(period=1), _players(period=1, compile=True)
-    assert compiled == [players.classifier, players.samples.drawn]
-    batches = [_batch(step) for step in range(4)]  # long enough that an old one is drawn
-    for one, other in zip(casm(eager, batches), casm(players, batches), strict=True):
-        torch.testing.assert_close(other.loss, one.loss, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(other.score, one.score, rtol=1e-3, atol=1e-4)

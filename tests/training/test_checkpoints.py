@@ -8,7 +8,7 @@ import torch
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.training.checkpoints import Checkpoints
-from casmap.training.loop import train
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -92,7 +92,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_step_batch_and_checkpo
         size=32, batch=4, steps=60, first_steps=2, checkpoint_every=1, classifier_lr=100.0, mapping_lr=100.0, threads=1
     )  # fmt: skip
     with pytest.raises(UserError) as caught:
-        train(photos, recipe, Run(tmp_path / "run", recipe))
+        train_mapping(photos, recipe, Run(tmp_path / "run", recipe))
     said = str(caught.value)
     assert "\n" not in said
     assert "no numbers" in said or ("The loss is" in said and "class-0" in said and " at step " in said)

@@ -18,7 +18,7 @@ from casmap.data.batches import Batches
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.models.files import read_tensors
-from casmap.training.distributed import ALONE
+from casmap.training.distributed import ONE_PROCESS
 
 DATA = "scenes:classes=4,photos=32,size=32"
 RECIPE = [
@@ -185,12 +185,12 @@ def test_parts_of_a_batch_are_the_batch(ranks) -> None:
 
 def test_alone_nothing_is_said_and_copies_are_copies(tmp_path) -> None:
     weights = {"a": torch.ones(3)}
-    kept = ALONE.keep(weights)
+    kept = ONE_PROCESS.keep(weights)
     weights["a"] += 1
     assert kept["a"].tolist() == [1, 1, 1]
-    with ALONE.mirrored(tmp_path) as folder:
+    with ONE_PROCESS.mirrored(tmp_path) as folder:
         assert folder == tmp_path
-    assert ALONE.from_first(b"x") == b"x"
+    assert ONE_PROCESS.from_first(b"x") == b"x"
 
 
 def test_the_mapping_of_two_processes_is_one_that_anybody_can_read(two) -> None:

@@ -33,7 +33,7 @@ def photos() -> Scenes:
 
 
 def _first(photos, folder: Path, recipe: Recipe = RECIPE, given: str | None = None, resume: bool = False):
-    run = Run(folder, recipe, resume)
+    run = Run(folder, recipe, resume=resume)
     with run.begun(photos):
         return first_classifier(photos, recipe, run, given)
 

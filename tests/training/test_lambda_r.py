@@ -14,7 +14,7 @@ def test_a_fixed_lambda_stays_whatever_it_sees() -> None:
     fixed = FixedLambdaR(14.0)
     for area in (0.0, 0.5, 1.0):
         fixed.observe(area)
-    fixed.restore(fixed.state())
+    fixed.load_state_dict(fixed.state_dict())
     assert fixed.value == 14.0
 
 
@@ -128,7 +128,7 @@ def test_a_restored_controller_goes_on_as_if_nothing_had_been(before, after) -> 
     one, other = AreaController(0.3, 5.0), AreaController(0.3, 5.0)
     for area in before:
         one.observe(area)
-    other.restore(one.state())
+    other.load_state_dict(one.state_dict())
     for area in after:
         assert one.value == other.value
         one.observe(area)

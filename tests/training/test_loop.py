@@ -19,7 +19,7 @@ from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_mapping, read_tree
 from casmap.training import loop as trainer
-from casmap.training import teacher
+from casmap.training import second_stage
 from casmap.training.lambda_r import AreaController, FixedLambdaR
 from casmap.training.log import read_log
 from casmap.training.loop import set_up, settle
@@ -55,8 +55,8 @@ import json, os, signal, sys
 import casmap.models.files as files
 import casmap.training.head as head
 import casmap.training.log as log
-import casmap.training.teacher as teacher
 import casmap.training.loop as trainer
+import casmap.training.second_stage as second_stage
 from casmap.cli.main import main
 
 def die():
@@ -88,9 +88,10 @@ def run(where, arguments):
     elif what == "line-search":
         head.cross_entropy = lambda *_: die()
     else:
-        agreement, asked = teacher.agreement, []
-        teacher.agreement = lambda *maps: asked.append(0) or (die() if len(asked) == int(rest[0]) else agreement(*maps))
-    teacher.FILE = 8
+        agreement, asked = second_stage.agreement, []
+        dies = lambda: asked.append(0) or len(asked) == int(rest[0])
+        second_stage.agreement = lambda *maps: die() if dies() else agreement(*maps)
+    second_stage.FILE = 8
     sys.argv = ["casmap", *arguments]
     main()
 
@@ -119,7 +120,7 @@ def _weights_here_and_masks_in_four_files(tmp_path_factory):
     torch.manual_seed(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("here"))
-        patch.setattr(teacher, "FILE", 8)
+        patch.setattr(second_stage, "FILE", 8)
         save_file(timm.create_model("test_resnet", num_classes=4).state_dict(), WEIGHTS)
         yield
 
@@ -197,8 +198,8 @@ def test_the_teachers_masks_that_are_there_are_not_made_anew(killed, tmp_path, m
     folder = tmp_path / "run"
     shutil.copytree(killed["after the teacher's first masks"], folder)
     assert [path.name for path in sorted((folder / "teacher-masks").glob("*.npy"))] == ["000000.npy", "000001.npy"]
-    batches, agreement = [], teacher.agreement
-    monkeypatch.setattr(teacher, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
+    batches, agreement = [], second_stage.agreement
+    monkeypatch.setattr(second_stage, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
     assert _casmap("train", SCENES, "--out", folder, "--resume") == 0
     assert batches == [16, 16, 8, 8]  # all 32 photos for the cut, then the two files that were not there
 

@@ -171,7 +171,7 @@ def test_a_number_that_no_optimiser_takes_is_refused_by_name(name, value) -> Non
 
 @pytest.mark.parametrize(("name", "value"), [("score", "accuracy"), ("loss", "both"), ("thinning", "M")])
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(name, value) -> None:
-    with pytest.raises(UserError, match=r"(entropy, loss|mixed, masked|F, L, FL, L100 or L1000)"):
+    with pytest.raises(UserError, match=r"(doubt, entropy, loss|mixed, masked|F, L, FL, L<period>)"):
         PAPER.replace(**{name: value})
 
 
@@ -265,3 +265,24 @@ def test_a_recipe_that_builds_on_no_recipe_is_refused(tmp_path, base) -> None:
 def test_what_the_mask_keeps_has_no_pass_to_be_reused():
     with pytest.raises(UserError, match="reuse_masked is for masked_in = 0"):
         PAPER.replace(reuse_masked=True, masked_in=1.0)
+
+
+OF_0_1_0 = {"precision": "float32", "compile": False}  # options that are gone, as recipes of 0.1.0 have them
+
+
+def test_a_recipe_of_0_1_0_is_read_and_written_as_it_was(tmp_path) -> None:
+    """Its runs and studies go on, and trainings are found under a name made of these letters."""
+    kept = json.loads(QUICK.to_json())
+    assert {name: kept[name] for name in OF_0_1_0} == OF_0_1_0
+    assert list(kept)[-5:] == ["threads", "precision", "compile", "unreadable", "checkpoint_every"]
+    (tmp_path / "recipe.json").write_text(json.dumps(kept))
+    assert read_recipe(str(tmp_path / "recipe.json")) == QUICK
+
+
+@pytest.mark.parametrize(
+    ("option", "why"), [({"precision": "bfloat16"}, "15 times slower on CPUs"), ({"compile": True}, "no faster")]
+)
+def test_an_option_that_is_gone_is_one_sentence_that_says_why(option, why) -> None:
+    (name,) = option
+    with pytest.raises(UserError, match=rf"^The option {name} is gone since casmap 0\.2\.0: .*{why}"):
+        PAPER.replace(**option)

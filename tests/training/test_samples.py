@@ -8,11 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.errors import UserError
 from casmap.models.classifier import Classifier
 from casmap.models.files import read_tree, write_tree
 from casmap.training.samples import Samples, megabytes
-from casmap.training.thinning import Thinning
+from casmap.training.thinning import find_thinning
 
 
 def _classifier() -> Classifier:
@@ -51,33 +50,11 @@ def _run(samples: Samples, classifier: Classifier, steps: int, begin: int = 0) -
 def _begin(name: str, period: int | None = None, limit: int = 30, seed: int = 0) -> tuple[Samples, Classifier]:
     classifier = _classifier()
     _mark(classifier, 0)
-    return Samples(classifier, Thinning.named(name, period), limit, seed), classifier
+    return Samples(classifier, find_thinning(name, period), limit, seed), classifier
 
 
 def _kept(samples: Samples) -> list[int]:
     return [_number(state) for state in samples.kept]
-
-
-@pytest.mark.parametrize(
-    ("name", "first", "last", "period"),
-    [
-        ("F", True, False, None),
-        ("L", False, True, None),
-        ("FL", True, True, None),
-        ("L100", True, True, 100),
-        ("L1000", True, True, 1000),
-        ("L7", True, True, 7),
-    ],
-)
-def test_the_thinnings_of_the_paper(name, first, last, period) -> None:
-    thinning = Thinning.named(name)
-    assert (thinning.keeps_first, thinning.keeps_last, thinning.period) == (first, last, period)
-
-
-@pytest.mark.parametrize("name", ["", "f", "LF", "L0", "L-1", "L1.5", "L 100", "100", "L100 "])
-def test_no_other_thinning_is_known(name) -> None:
-    with pytest.raises(UserError, match="There is no thinning"):
-        Thinning.named(name)
 
 
 def test_f_keeps_the_first_and_draws_nothing_else() -> None:
@@ -158,7 +135,7 @@ def test_who_must_go_is_not_always_the_same() -> None:
 
 def test_what_is_kept_are_copies_and_no_live_weights() -> None:
     classifier = _classifier()
-    samples = Samples(classifier, Thinning.named("L100", 1))
+    samples = Samples(classifier, find_thinning("L100", 1))
     optimizer = torch.optim.SGD(classifier.parameters(), 0.1)
     snapshots = [{name: tensor.clone() for name, tensor in classifier.state_dict().items()}]
     for seed in range(3):
@@ -179,7 +156,7 @@ def test_what_is_kept_are_copies_and_no_live_weights() -> None:
 
 def test_an_old_classifier_comes_whole_in_eval_mode_and_without_gradients() -> None:
     classifier = _classifier()
-    samples = Samples(classifier, Thinning.named("FL"))
+    samples = Samples(classifier, find_thinning("FL"))
     with torch.no_grad():
         classifier.train()(torch.randn(4, 3, 32, 32))  # its batch norms move on from f(0)
     _mark(classifier, 1)
@@ -238,10 +215,10 @@ def test_draws_depend_on_the_seed_and_the_step_alone() -> None:
 def test_a_restored_set_goes_on_as_if_nothing_had_been(tmp_path, name, period) -> None:
     samples, classifier = _begin(name, period, limit=4, seed=3)
     _run(samples, classifier, 9)
-    write_tree(tmp_path / "samples.safetensors", samples.state())
+    write_tree(tmp_path / "samples.safetensors", samples.state_dict())
     wanted = _run(samples, classifier, 12, begin=9), _kept(samples)
     again, classifier = _begin(name, period, limit=4, seed=3)
-    again.restore(read_tree(tmp_path / "samples.safetensors"))
+    again.load_state_dict(read_tree(tmp_path / "samples.safetensors"))
     assert (_run(again, classifier, 12, begin=9), _kept(again)) == wanted
     assert len(again) == len(samples)
 

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
-from casmap.training.score import classification_loss, doubt, entropy, kept_loss, mask_in, mask_out, score
+from casmap.training.score import classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.scores.doubt import doubt
+from casmap.training.scores.entropy import entropy
 
 # Logits as logarithms of shares, so that softmax gives the shares back.
 HALF_QUARTERS = [log(0.5), log(0.25), log(0.25)]  # H = 1/2 ln 2 + 2 * 1/4 ln 4 = 1.5 ln 2; argmax 0

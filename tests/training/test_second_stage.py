@@ -16,12 +16,19 @@ from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
-from casmap.training import teacher
+from casmap.training import second_stage
 from casmap.training.log import read_log
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
-from casmap.training.second_stage import PhotosWithMasks, teach
-from casmap.training.teacher import GRID, TaughtMasks, agreement, cut_out, fitting_cut
+from casmap.training.second_stage import (
+    GRID,
+    PhotosWithMasks,
+    TaughtMasks,
+    agreement,
+    cut_out,
+    fitting_cut,
+    teach,
+)
 
 SIZE = 64
 RECIPE = QUICK.replace(
@@ -139,7 +146,7 @@ def test_a_damaged_file_of_the_teacher_is_named(network, tmp_path) -> None:
 
 
 def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(teacher, "FILE", 8)
+    monkeypatch.setattr(second_stage, "FILE", 8)
     photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
     wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
     first = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)

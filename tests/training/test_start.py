@@ -1,288 +1,93 @@
-"""From a folder of photos to a run: what is chosen, said and foretold."""
+"""From a folder of photos to a run: what is refused, said, and returned."""
 
-import io
-from dataclasses import astuple
-from pathlib import Path
+import dataclasses
 
-import numpy as np
-import PIL.Image
 import pytest
 import torch
-from rich.console import Console
 
-from casmap.data.folders import PhotoFolder
-from casmap.data.scenes import Scenes
 from casmap.errors import UserError
-from casmap.training import choice, duration
+from casmap.training import budget
 from casmap.training import first_classifier as first
-from casmap.training.choice import choose
-from casmap.training.duration import Timed, foretell
-from casmap.training.recipes import PAPER, PHOTOS, QUICK
-from casmap.training.start import begin
+from casmap.training.loop import verdict_on
+from casmap.training.start import train, train_classifier
 
 CPU = {"device": "cpu"}
+TINY = {
+    **CPU, "backbone": "test_resnet", "pretrained": False, "size": 32, "batch": 8, "steps": 2, "first_steps": 2,
+    "epoch_share": 1.0,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
     """No test asks the network whether weights can be had."""
-    for module in (choice, first):
+    for module in (budget, first):
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
 
-def _folder(root: Path, classes: tuple[str, ...] = ("ant", "bee", "cat"), each: int = 4) -> Path:
-    random = np.random.default_rng(0)
-    for name in classes:
-        (root / name).mkdir(parents=True)
-        for number in range(each):
-            height, width = (90, 70 + number)  # shorter sides 70, 71, 72, 73: median 71
-            picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
-            PIL.Image.fromarray(picture).save(root / name / f"{number}.png")
-    return root
-
-
-def _voice() -> Console:
-    return Console(file=io.StringIO(), width=200, color_system=None)
-
-
-def _said(console: Console) -> str:
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path) -> None:
-    pets, voice = _folder(tmp_path / "pets"), _voice()
+def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path, make_folder, heard) -> None:
+    pets = make_folder(tmp_path / "pets")
     for name in ("1.HEIC", "2.heic"):
         (pets / "cat" / name).write_bytes(b"heic")
-    changes = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
-    begin(str(pets), tmp_path / "run", "quick", changes, console=voice)
-    assert _said(voice).startswith("Photos left out: 2, the first cat/1.HEIC: no kind of file that casmap opens. ")
-    assert f"casmap data check {pets}" in _said(voice)
-
-
-def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path) -> None:
-    recipe, reasons = choose(PhotoFolder(_folder(tmp_path)), CPU)
-    assert (recipe.backbone, recipe.pretrained) == ("test_resnet", False)
-    assert recipe.size == 64  # the multiple of 32 below 71
-    assert recipe.steps == recipe.first_steps == 200  # twelve photos: no more than the least
-    assert recipe.period == 6  # about thirty samples
-    assert (recipe.area, recipe.lambda_r) == (0.5, None)
-    assert recipe.thinning == "L100"
-    backbone, size, steps, area = reasons
-    assert backbone.startswith("backbone test_resnet with random weights, since no pretrained ones can be fetched")
-    assert size.startswith("size 64 px")
-    assert "71 px" in size
-    assert steps.startswith("steps 200 of Algorithm 1 (at most 30 passes over the photos or 30 minutes")
-    assert area == "area 0.5 (without boxes nothing better is known)"
-
-
-def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
-    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "batch": 2})
-    assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
-    assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
-    assert reasons[0].startswith("backbone lite0 with pretrained weights")
-
-
-def test_what_the_user_said_stays(tmp_path) -> None:
-    said = {**CPU, "backbone": "test_resnet", "size": 40, "steps": 7, "batch": 4, "area": 0.2, "thinning": "FL",
-            "period": 3, "first_steps": 9}  # fmt: skip
-    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), dict(said))
-    assert {name: getattr(recipe, name) for name in said} == said
-    assert "size 40" in reasons[1]
-    assert "steps 7" in reasons[2]
-    assert "area 0.2" in reasons[3]
-
-
-def test_a_lambda_of_ones_own_takes_the_place_of_the_area(tmp_path) -> None:
-    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), {**CPU, "lambda_r": 2.0, "batch": 4})
-    assert (recipe.lambda_r, recipe.area) == (2.0, None)
-    assert reasons[3] == "lambda_r 2.0 as you said"
-
-
-def test_weights_in_a_file_ask_no_network(tmp_path, monkeypatch) -> None:
-    def asked(backbone: str) -> bool:
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setattr(choice, "weights_reachable", asked)
-    said = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
-    recipe, reasons = choose(PhotoFolder(_folder(tmp_path, each=1)), said)
-    assert (recipe.weights, recipe.pretrained) == ("w.safetensors", False)
-    assert "random" not in reasons[0]
-
-
-def test_no_pretrained_asks_no_network(tmp_path, monkeypatch) -> None:
-    def asked(backbone: str) -> bool:
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setattr(choice, "weights_reachable", asked)
-    said = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
-    assert choose(PhotoFolder(_folder(tmp_path, each=1)), said)[0].pretrained is False
-
-
-class Many:
-    """So many photos that time, not their number, decides."""
-
-    classes = ("a", "b")
-    labels = np.arange(20_000) % 2
-
-    def __init__(self, side: int = 500) -> None:
-        self.side = side
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def image(self, index: int, least=None) -> np.ndarray:
-        return np.zeros((self.side, self.side + 20, 3), np.uint8)
-
-
-def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
-    recipe, _ = choose(Many(), CPU)
-    assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
-    assert recipe.period == 80
-    assert recipe.size == 128  # no larger on a CPU
-
-
-def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
-    assert choose(Many(side=20), CPU)[0].size == 32
-
-
-@pytest.mark.parametrize(
-    ("said", "taught"),
-    [({}, True), ({"encoder": "separate"}, False), ({"backbone": "test_vit"}, False), ({"taught_steps": 0}, False)],
-)
-def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
-    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
-    recipe, reasons = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
-    assert bool(recipe.taught_steps) == taught
-    assert recipe.size == 224
-    assert recipe.early_size == (160 if taught else 224)
-    assert any("of the second stage" in reason for reason in reasons) == taught
-    # Of thirty minutes: 10,000 looks for the head; the second stage, whose teacher looks at 256 photos twice.
-    looks = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if taught else 1)
-    second = (600 * 0.5 + (600 + 256 / 16) * 0.5) * taught
-    assert recipe.steps == int((1800 - looks - second) / 0.5)
-    assert recipe.first_steps == 0  # a head is fitted, which takes no steps
-
-
-def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
-    recipe, _ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
-    assert recipe.first_steps == recipe.steps == 2400
-
-
-@pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])
-def test_the_size_that_is_said_is_the_mappings(monkeypatch, said, side, early, teacher) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
-    monkeypatch.setattr(choice, "weights_reachable", lambda backbone: True)
-    recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": said})
-    assert (recipe.size, recipe.early_size, recipe.teacher_size) == (side, early, teacher)
-    smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
-    assert (smaller.size, smaller.early_size, smaller.teacher_size) == (128, 128, 237)
+    options = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
+    trained = train(pets, out=tmp_path / "run", recipe="quick", reporter=heard, **options)
+    assert heard.warnings[0].startswith("Photos left out: 2, the first cat/1.HEIC: no kind of file that casmap opens. ")
+    assert f"casmap data check {pets}" in heard.warnings[0]
+    assert trained.warnings[0] == heard.warnings[0]
 
 
 @pytest.mark.parametrize("backbone", ["test_vit", "test_convnext", "torchvision/mobilenet_v2"])
-def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_trained(tmp_path, backbone) -> None:
-    photos = str(_folder(tmp_path / "photos"))
+def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_trained(
+    tmp_path, make_folder, backbone
+) -> None:
+    photos = make_folder(tmp_path / "photos")
     said = {**CPU, "backbone": backbone, "pretrained": False, "taught_steps": 5}
     with pytest.raises(UserError, match="--taught-steps 0"):
-        begin(photos, tmp_path / "run", "quick", said)
+        train(photos, out=tmp_path / "run", recipe="quick", **said)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["steps", "period"])
-def test_none_at_all_is_refused_not_taken_for_unsaid(monkeypatch, name) -> None:
-    monkeypatch.setattr(choice, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
-    with pytest.raises(UserError, match=f"{name} must lie between 1 and"):
-        choose(Many(), {**CPU, name: 0})
-
-
-def test_scenes_get_the_quick_recipe() -> None:
-    recipe, reasons = choose(Scenes(classes=3, photos=6, size=32), {"seed": 4})
-    assert recipe == QUICK.replace(seed=4)
-    assert "quick" in reasons[0]
-
-
-class ImageNet(Many):
-    labels = np.zeros(1_281_167, np.int64)
-
-
-def test_days_are_foretold_with_a_warning(monkeypatch) -> None:
-    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(30.0, 10.0, 0.0, 0.0))
-    console = _voice()
-    seconds = foretell(ImageNet(), PAPER, console, trains_first=False)
-    assert seconds == 30 * 70 * 2001
-    assert f"about {seconds / 86400:.1f} days (30.00 s a step of Algorithm 1)" in _said(console)
-    assert "That is days on this machine" in _said(console)
-    assert "--steps" in _said(console)
-    with_first = foretell(ImageNet(), PAPER, _voice())
-    assert with_first == pytest.approx(seconds + 10 * (90 * 10_009 + 10_000 / 128 / 3))  # and its head
-
-
-def test_minutes_are_foretold_without_one(monkeypatch) -> None:
-    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.0, 0.0))
-    console = _voice()
-    assert foretell(Many(), QUICK, console) == pytest.approx(0.2 * 450 + 0.1 * 600)
-    assert "about 2.5 minutes" in _said(console)
-    assert "days" not in _said(console)
-
-
-def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
-    monkeypatch.setattr(duration, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.3, 0.5))
-    recipe = QUICK.replace(taught_steps=300)
-    assert foretell(Many(), recipe, _voice()) == pytest.approx(
-        0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5
-    )
-    few = Many()
-    few.labels = few.labels[:320]  # ten batches, taught thirty times; the teacher sees eight of them twice
-    assert foretell(few, recipe, _voice()) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
-
-
-def test_a_step_takes_some_time() -> None:
-    timed = duration.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
-    assert min(timed.algorithm, timed.first) > 0
-    assert timed.taught == timed.teacher == 0
-    taught = QUICK.replace(size=64, casm_size=32, batch=4, device="cpu", taught_steps=1, teacher_size=96)
-    assert min(astuple(duration.time_step(taught, 3))) > 0
-
-
-def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot look at pictures of this size") as caught:
-        duration.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
-    assert "\n" not in str(caught.value)
-
-
-def test_one_class_only_is_refused(tmp_path) -> None:
-    _folder(tmp_path / "photos", classes=("ant",))
+def test_one_class_only_is_refused(tmp_path, make_folder) -> None:
+    make_folder(tmp_path / "photos", classes=("ant",))
     with pytest.raises(UserError, match="of one class, 'ant': a classifier needs at least two"):
-        begin(str(tmp_path / "photos"), tmp_path / "run", changes=dict(CPU))
+        train(str(tmp_path / "photos"), out=tmp_path / "run", **CPU)
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path) -> None:
-    _folder(tmp_path / "photos", each=1)
+def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_folder) -> None:
+    make_folder(tmp_path / "photos", each=1)
     with pytest.raises(UserError, match="cannot be fetched from here"):
-        begin(str(tmp_path / "photos"), tmp_path / "run", "paper", dict(CPU))
+        train(tmp_path / "photos", out=tmp_path / "run", recipe="paper", **CPU)
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path) -> None:
-    _folder(tmp_path / "photos")
-    console = _voice()
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"aera": 0.4}, r"no option 'aera'; did you mean area\?"),
+        ({"area": 4.0}, "area must lie between"),
+        ({"backbone": 3}, "The option backbone cannot be 3"),
+        ({"compile": True}, "The option compile is gone since casmap 0.2.0"),
+    ],
+)
+def test_a_slip_in_an_option_is_told_before_photos_are_opened(options, says) -> None:
+    with pytest.raises(UserError, match=says):
+        train("no/such/folder", **options)
+
+
+def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path, make_folder, heard) -> None:
+    make_folder(tmp_path / "photos")
     threads = torch.get_num_threads()
-    trained = begin(
+    trained = train(
         str(tmp_path / "photos"),
-        tmp_path / "run",
-        changes={**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1},
-        console=console,
+        out=tmp_path / "run",
+        **{**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1},
+        reporter=heard,
     )
     torch.set_num_threads(threads)
     assert trained.mapping.exists()
     assert (trained.steps, trained.origin.split(",")[0]) == (2, "f(0) is test_resnet with random weights")
-    said = _said(console)
+    said = heard.said
     assert "12 photos of 3 classes. Chosen:" in said
     assert "To change it: casmap train" in said
     assert "--steps 2 --taught-steps 0 --area 0.5" in said
@@ -290,3 +95,58 @@ def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path) -> None:
     assert trained.origin in said
     assert "Thinning L100: the sample set takes at most" in said
     assert trained.origin in (tmp_path / "run" / "run.log").read_text()
+
+
+def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_resumed(
+    tmp_path, make_folder, heard
+) -> None:
+    photos = make_folder(tmp_path / "photos", each=8)
+    (photos / "bee" / "3.png").write_bytes((photos / "bee" / "3.png").read_bytes()[:60])
+    run = tmp_path / "run"
+    options = TINY | {"batch": 24, "steps": 1, "area": 0.02, "unreadable": 0.2, "smallest_crop": 1.0}
+    trained = train(photos, out=run, recipe="quick", reporter=heard, **options)
+    signs = ("f(0) gets only", "the masks cover", "1 of 24 photos could not be read and are left out: bee/3.png.")
+    for warning, sign in zip(trained.warnings, signs, strict=True):
+        assert sign in warning
+    assert trained.warnings == tuple(heard.warnings)
+    assert (trained.verdict, trained.mapping) == ("doubtful", run / "mapping.safetensors")
+    log = (run / "run.log").read_text()
+    assert all(f"{warning}\n" in log for warning in trained.warnings)
+    again = train(photos, out=run, resume=True)
+    assert again == dataclasses.replace(trained, seconds=0.0)
+
+
+def test_what_a_killed_run_had_warned_of_is_told_once(tmp_path, make_folder, heard) -> None:
+    photos, run = make_folder(tmp_path / "photos"), tmp_path / "run"
+    trained = train(photos, out=run, recipe="quick", **TINY)
+    assert trained.warnings
+    (run / "mapping.safetensors").unlink()  # as if it had been killed before its last file
+    again = train(photos, out=run, resume=True, reporter=heard)
+    assert again.warnings == trained.warnings
+    assert heard.warnings == [one for one in trained.warnings if "the masks cover" in one]  # f(0) is there already
+
+
+@pytest.mark.parametrize(
+    ("area", "warnings", "verdict"),
+    [
+        (0.4, (), "good"),
+        (0.4, ("f(0) is weak.",), "doubtful"),
+        (0.02, (), "good"),
+        (0.019, (), "failed"),
+        (0.95, (), "good"),
+        (0.951, ("the masks are large.",), "failed"),
+        (float("nan"), (), "failed"),
+    ],
+)
+def test_the_verdict_by_its_rule(area, warnings, verdict) -> None:
+    assert verdict_on(area, warnings) == verdict
+
+
+def test_a_classifier_alone_is_a_file_with_an_origin(tmp_path, make_folder, heard) -> None:
+    trained = train_classifier(
+        make_folder(tmp_path / "photos"), out=tmp_path / "run", recipe="quick", reporter=heard, **TINY
+    )
+    assert trained.classifier == tmp_path / "run" / "classifier.safetensors"
+    assert trained.classifier.exists()
+    assert trained.origin == heard.messages[-1]
+    assert trained.warnings == tuple(heard.warnings)

@@ -25,7 +25,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.training.loop import train
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import PHOTOS
 from casmap.training.run import Run
 
@@ -62,8 +62,8 @@ def learn_adversarial(
 ) -> Adversarial:
     """Train it on photos with classes from f(0), a file; in a folder that holds a begun run it goes on with that."""
     recipe = RECIPE.replace(backbone=backbone, steps=steps or RECIPE.steps)
-    run = Run(folder, recipe, resume=True, console=console)
-    trained = train(photos, recipe, run, str(classifier), SuperpixelMapping)
+    run = Run(folder, recipe, resume=True)
+    trained = train_mapping(photos, recipe, run, str(classifier), SuperpixelMapping)
     network, about = load_mapping(trained.mapping)
     return Adversarial(network, about["size"])
 

@@ -5,11 +5,11 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from casmap.training.recipes import Recipe
+from casmap.training.recipes import CHOICES, GONE, Recipe
 
 RecipeName = Annotated[
     str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")
@@ -47,10 +47,11 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     kinds = get_type_hints(Recipe)
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
     options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
+    options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in GONE.items()]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
-        changes = {name: value for name in fields if (value := arguments.pop(name)) is not None}
+        changes = {name: value for name in (*fields, *GONE) if (value := arguments.pop(name)) is not None}
         command(**arguments, changes=changes)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
@@ -59,6 +60,8 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _option(name: str, kind: Any, text: str) -> inspect.Parameter:
-    annotation = Annotated[kind | None, typer.Option(help=text, rich_help_panel="Recipe", show_default=False)]
+def _option(name: str, kind: Any, help: str, hidden: bool = False) -> inspect.Parameter:
+    kind = Literal[tuple(CHOICES[name])] if name in CHOICES else kind
+    option = typer.Option(help=help, rich_help_panel="Recipe", show_default=False, hidden=hidden)
+    annotation = Annotated[kind | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from casmap.cli.console import console
+from casmap.cli.console import console, reporter
 from casmap.cli.options import Data, Labels, Out, RecipeName, Resume, Split, with_recipe_options
 
 
@@ -23,9 +23,12 @@ def train(
     changes: dict[str, Any] | None = None,
 ) -> None:
     """Train a mapping on photos with class labels; what you do not say is chosen for you."""
-    from casmap.training.start import begin
+    from casmap.training import start
 
-    trained = begin(data, out, recipe, changes or {}, classifier, resume, console, boxes, split)
+    trained = start.train(
+        data, out=out, recipe=recipe, classifier=classifier, resume=resume, boxes=boxes, split=split,
+        reporter=reporter, **changes or {},
+    )  # fmt: skip
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
@@ -48,7 +51,9 @@ def classifier(
     changes: dict[str, Any] | None = None,
 ) -> None:
     """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
-    from casmap.training.start import begin_classifier
+    from casmap.training import start
 
-    path = begin_classifier(data, out, recipe, changes or {}, resume, console, boxes, split)
-    console.print(f"\nClassifier: {path}", soft_wrap=True)
+    trained = start.train_classifier(
+        data, out=out, recipe=recipe, resume=resume, boxes=boxes, split=split, reporter=reporter, **changes or {}
+    )
+    console.print(f"\nClassifier: {trained.classifier}", soft_wrap=True)

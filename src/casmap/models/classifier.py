@@ -45,10 +45,6 @@ class Classifier(nn.Module):
         logits, stages, _ = self.look_inside(images)
         return logits, stages
 
-    def compile_look(self) -> None:
-        """Let torch compile `look`, when it is first called. A copy made later would look with this one's weights."""
-        self.look = torch.compile(self.look)  # type: ignore[method-assign]
-
     def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""
         try:

@@ -54,7 +54,7 @@ def learn_fallback(photos: PhotoSet, folder: Path, console: Console) -> Classifi
 
     At 128 px, for time's sake, whatever the size of the pictures that it is then shown.
     """
-    run = Run(folder, RECIPE, resume=True, console=console)
+    run = Run(folder, RECIPE, resume=True)
     with run.begun(photos):
         classifier, _ = first_classifier(photos, RECIPE, run)
     return classifier.cpu().eval().requires_grad_(False)

@@ -13,7 +13,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.paper.setting import Setting
 from casmap.training.recipes import Recipe
-from casmap.training.thinning import Thinning
+from casmap.training.thinning import find_thinning
 
 GB = 1e9
 FLOAT = 4  # bytes
@@ -96,10 +96,8 @@ def memory(one: Planned) -> float:
 
 def samples(one: Planned) -> int:
     """Classifiers in the sample set beside the one in training, at most."""
-    thinning = Thinning.named(one.recipe.thinning, one.recipe.period)
-    if not one.maps:
-        return 0
-    return one.recipe.sample_limit if thinning.period else 1 + (thinning.keeps_first and thinning.keeps_last)
+    thinning = find_thinning(one.recipe.thinning, one.recipe.period)
+    return 1 + thinning.copies(one.recipe.sample_limit) if one.maps else 0
 
 
 @lru_cache

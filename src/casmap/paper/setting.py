@@ -38,7 +38,7 @@ class Setting:
         """All of it as JSON has it, to be kept with a study."""
         texts = {"data": self.data, "test": self.test, "boxes": self.boxes, "masks": self.masks, "split": self.split}
         return {key: None if value is None else str(value) for key, value in texts.items()} | {
-            f"recipe.{key}": value for key, value in dataclasses.asdict(self.recipe).items()
+            f"recipe.{key}": value for key, value in self.recipe.options().items()
         }
 
     def trains_first(self, classes: int) -> bool:

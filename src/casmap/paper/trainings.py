@@ -12,11 +12,10 @@ from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.setting import Setting, key_of, thinned
 from casmap.paper.study import Study
 from casmap.training.first_classifier import first_classifier
-from casmap.training.loop import train
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
-
-SCORES = {"entropy": "E", "loss": "C", "doubt": "D"}
+from casmap.training.scores import SCORES
 
 
 class Trainings:
@@ -31,20 +30,20 @@ class Trainings:
         done = folder / "classifier.safetensors"
         if not done.exists():
             self.console.rule(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
-            run = Run(folder, recipe, resume=True, console=self.console)
+            run = Run(folder, recipe, resume=True)
             with run.begun(photos):
                 first_classifier(photos, recipe, run)
         return done
 
     def mapping(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> Path:
         """The file of a mapping, trained on these photos from that f(0)."""
-        name = f"{SCORES[recipe.score]}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
+        name = f"{SCORES[recipe.score].letter}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
         given = hashlib.sha256(classifier.read_bytes()).hexdigest()
         folder = self._folder(name, photos, recipe, given)
         done = folder / "mapping.safetensors"
         if not done.exists():
             self.console.rule(f"a mapping: score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}")
-            train(photos, recipe, Run(folder, recipe, resume=True, console=self.console), str(classifier))
+            train_mapping(photos, recipe, Run(folder, recipe, resume=True), str(classifier))
         return done
 
     def mappers(self, photos: PhotoSet, base: Recipe, thinnings: Mapping[str, str]) -> dict[str, SaliencyMapper]:

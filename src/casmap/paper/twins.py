@@ -42,7 +42,7 @@ def run_twins(out: Path, seed: int, console: Console) -> dict[str, object]:
     recipe = QUICK.replace(seed=seed, area=AREA, flip=False)  # a mirrored picture would swap the halves
     intact = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins")
     destroyed = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins", destroyed="right")
-    run = Run(out / "first", recipe, resume=True, console=console)
+    run = Run(out / "first", recipe, resume=True)
     with run.begun(destroyed):
         first_classifier(destroyed, recipe, run)
     mappers = train_pair(intact, out, recipe, console, classifier=out / "first" / "classifier.safetensors")

@@ -6,7 +6,7 @@ from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.inference.mapper import SaliencyMapper
-from casmap.training.loop import train
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
@@ -20,8 +20,8 @@ def train_pair(
     for name, thinning, given in (("CASM", recipe.thinning, classifier), ("Baseline", "F", first)):
         folder = out / name.lower()
         mapping = folder / "mapping.safetensors"
-        run = Run(folder, recipe.replace(thinning=thinning), resume=True, console=console)
+        run = Run(folder, recipe.replace(thinning=thinning), resume=True)
         console.rule(f"{name}, thinning {thinning}")
-        train(photos, run.recipe, run, None if given is None else str(given))
+        train_mapping(photos, run.recipe, run, None if given is None else str(given))
         mappers[name] = SaliencyMapper.load(mapping)
     return mappers

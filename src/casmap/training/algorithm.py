@@ -1,6 +1,6 @@
 """Algorithm 1: classifier-agnostic saliency map extraction.
 
-The body of `casm` is the paper's five lines. Devices, logs and checkpoints are around it, in `trainer.py`.
+The body of `casm` is the paper's five lines. Devices, logs and checkpoints are around it, in `loop.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,10 +15,10 @@ from torch.optim import Optimizer
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
-from casmap.training.distributed import ALONE, Together
+from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
-from casmap.training.score import LossName, ScoreName, classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.score import LossName, classification_loss, kept_loss, mask_in, mask_out, score
 
 
 @dataclass
@@ -31,24 +31,13 @@ class Players:
     lambda_r: LambdaR
     classifier_optimizer: Optimizer | None  # None: f stays f(0), thinning F
     mapping_optimizer: Optimizer
-    score: ScoreName = "entropy"
+    score: str = "entropy"  # one of SCORES
     loss: LossName = "mixed"
     masked_in: float = 0.0  # weight of what the mask keeps; the paper has none
     clip: float = 10.0  # largest norm of the mapping's gradient
     freeze_batch_norm: bool = False
     reuse_masked: bool = False  # not quite Algorithm 1: see `step_classifier`
-    bfloat16: bool = False  # how the networks compute; weights, losses and steps are float32 in any case
-    together: Together = ALONE  # the processes that share each batch
-
-    def ask(self, classifier: Classifier, images: Tensor) -> Tensor:
-        """The logits (N, C) of images (N, 3, H, W)."""
-        with self.precision(images):
-            logits: Tensor = classifier(images)
-        return logits.float()
-
-    def precision(self, images: Tensor) -> torch.autocast:
-        """In which networks look at images."""
-        return torch.autocast(images.device.type, torch.bfloat16, enabled=self.bfloat16)
+    processes: Processes = ONE_PROCESS  # the processes that share each batch
 
 
 @dataclass(frozen=True)
@@ -109,11 +98,9 @@ def look(players: Players, images: Tensor) -> Glance:
         for norm in batch_norms(f):
             norm.eval()
     m.train()
-    with players.precision(images):
-        with torch.set_grad_enabled(players.classifier_optimizer is not None):
-            clean, stages = f.look(images)
-        masks = m(images, stages)
-    return Glance(clean.float(), masks.float(), players.lambda_r.value)
+    with torch.set_grad_enabled(players.classifier_optimizer is not None):
+        clean, stages = f.look(images)
+    return Glance(clean, m(images, stages), players.lambda_r.value)
 
 
 def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Tensor) -> Tensor:
@@ -129,7 +116,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
         return cross_entropy(glance.clean, labels)
     reuse = players.reuse_masked and players.samples.newest_is_next()
     masks = glance.masks.detach().requires_grad_(reuse)
-    masked = players.ask(players.classifier, mask_out(images, masks))
+    masked = players.classifier(mask_out(images, masks))
     if reuse:
         value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
         (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
@@ -138,7 +125,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     optimizer.zero_grad()
     learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
     loss.backward(inputs=learning)  # type: ignore[no-untyped-call]
-    players.together.average_gradients(learning)
+    players.processes.average_gradients(learning)
     optimizer.step()
     return loss.detach()
 
@@ -156,17 +143,17 @@ def step_mapping(
         glance.masks.backward(-glance.reused.pull)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
-            masked = players.ask(sampled, mask_out(images, glance.masks))
+            masked = sampled(mask_out(images, glance.masks))
             value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
             if players.masked_in:
-                kept = players.ask(sampled, mask_in(images, glance.masks))
+                kept = sampled(mask_in(images, glance.masks))
                 value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
-    players.together.average_gradients(players.mapping.parameters())
+    players.processes.average_gradients(players.mapping.parameters())
     torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
     players.mapping_optimizer.step()
-    players.together.average_statistics(players.classifier, players.mapping)
-    players.lambda_r.observe(float(players.together.mean(glance.masks.detach().mean())))
+    players.processes.average_statistics(players.classifier, players.mapping)
+    players.lambda_r.observe(float(players.processes.mean(glance.masks.detach().mean())))
     return value.detach(), masked.detach()
 
 
@@ -179,7 +166,7 @@ def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, valu
         "accuracy": (glance.clean.argmax(dim=1) == labels).float().mean(),
         "masked_accuracy": (masked.argmax(dim=1) == labels).float().mean(),
     }
-    means = players.together.mean(torch.stack([part.detach().float() for part in parts.values()]))
+    means = players.processes.mean(torch.stack([part.detach().float() for part in parts.values()]))
     numbers = dict(zip(parts, means, strict=True))
     return Measures(**numbers, lambda_r=glance.lambda_r, samples=len(players.samples))
 

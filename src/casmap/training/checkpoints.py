@@ -1,6 +1,5 @@
 """The last two states of a training: one is always whole, whatever happens while the other is written."""
 
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from casmap.data.batches import Batches
 from casmap.errors import UserError
 from casmap.models.files import read_tree, write_tree
 
@@ -65,18 +63,6 @@ class Checkpoints:
         """What is finished needs none."""
         for path in (self.newest, self.before, self._next):
             path.unlink(missing_ok=True)
-
-
-def check_finite(loss: float, step: int, batches: Batches, checkpoints: Checkpoints) -> None:
-    """Stop where a loss is no number: nothing that is learned from it would be one."""
-    if math.isfinite(loss):
-        return
-    names = [batches.photos.names[index] for index in batches.indices(step - 1)]
-    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    raise UserError(
-        f"The loss is {loss} at step {step}, in the batch of {names[0]}{others}: stopped. {checkpoints.where()} "
-        "A new run with smaller learning rates may go further."
-    )
 
 
 def _finite(tree: Any) -> bool:

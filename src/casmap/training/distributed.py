@@ -36,7 +36,7 @@ ENOUGH = 1 << 30  # bytes: a container may have 64 MB
 LONGEST = 4096  # bytes of a path
 
 
-class Together:
+class Processes:
     """The processes of a run. Alone, everything here does nothing, and costs nothing.
 
     rank: 0 writes and speaks, the others work. A mean of means is the mean of all: parts are of the same size. host: a
@@ -167,15 +167,15 @@ class Together:
             yield mine
 
 
-ALONE = Together()
+ONE_PROCESS = Processes()
 
 
 @contextmanager
-def joined() -> Iterator[Together]:
+def join_processes() -> Iterator[Processes]:
     """Join the processes that torchrun started; alone where it did not."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks == 1:
-        yield ALONE
+        yield ONE_PROCESS
         return
     local = int(os.environ["LOCAL_RANK"])
     graphics = torch.cuda.is_available()
@@ -190,7 +190,7 @@ def joined() -> Iterator[Together]:
     distributed.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=ranks)
     own = Path(tempfile.mkdtemp(prefix="casmap-", dir=memory_folder()))  # nobody else may look into it
     try:
-        yield Together(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
+        yield Processes(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
     except RuntimeError as error:
         if is_lost(error):
             raise UserError("Another process of this run is gone.") from error

@@ -1,6 +1,7 @@
 """f(0), the first classifier: brought along, taken from weights, or trained on the photos first."""
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -14,11 +15,11 @@ from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier
 from casmap.models.device import place
 from casmap.models.files import load_classifier, read_tensors, save_classifier
-from casmap.training.checkpoints import Checkpoints, check_finite
+from casmap.training.checkpoints import Checkpoints
 from casmap.training.head import fit_head, has_linear_head
-from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run, undamaged
+from casmap.training.resumable import Resumable, Row
+from casmap.training.run import Run
 
 SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
 HINT = 480  # steps
@@ -50,9 +51,9 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
             run.say(f"{origin}{' and '.join(told)}.")
             if fits:
                 place(classifier, run.device)
-                accuracy = fit_head(classifier, photos, recipe.size, run) if run.together.first else None
-                run.together.wait()
-                run.together.agree(classifier)
+                accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
+                run.processes.wait()
+                run.processes.agree(classifier)
                 told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
             if steps:
                 accuracy = train_first(classifier, photos, recipe, run, steps)
@@ -62,7 +63,7 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
                     f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
                 )
             if accuracy is not None and accuracy < LITTLE:
-                run.say(
+                run.warn(
                     f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
                     "expect little. Start from --weights, or give it more photos or --first-steps."
                 )
@@ -144,25 +145,22 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
 
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
-    device, together = run.device, run.together
-    together.synchronised(place(classifier, device)).train()
+    device, processes = run.device, run.processes
+    processes.synchronised(place(classifier, device)).train()
     batches = Batches(
         photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
-        rank=together.rank, ranks=together.ranks,
+        rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip
-    together.agree(classifier)
+    processes.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    checkpoints = Checkpoints(run.folder, CHECKPOINT)
-    start = 0
-    if run.resumed and (state := checkpoints.read(run.say)):
-        with undamaged(checkpoints.newest):
-            start = state["step"]
-            classifier.load_state_dict(state["classifier"])
-            optimizer.load_state_dict(state["optimizer"])
-    log = Log(run.folder, "classifier-log", start)
-    with run.progress("f(0), the first classifier", start, steps) as advance:
-        for step, (images, labels) in enumerate(batches.between(start, steps, device), start):
+    training = Resumable(
+        run, checkpoint=CHECKPOINT, log="classifier-log", steps=steps,
+        parts={"classifier": classifier, "optimizer": optimizer},
+    )  # fmt: skip
+
+    def learn() -> Iterator[Row]:
+        for step, (images, labels) in enumerate(batches.between(training.start, steps, device), training.start):
             run.seed(recipe.seed, step)
             for group in optimizer.param_groups:
                 group["lr"] = recipe.first_lr * one_cycle(step / steps)
@@ -170,21 +168,16 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
             loss = cross_entropy(logits, labels, label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            together.average_gradients(classifier.parameters())
+            processes.average_gradients(classifier.parameters())
             optimizer.step()
-            together.average_statistics(classifier)
+            processes.average_statistics(classifier)
             right = (logits.argmax(dim=1) == labels).float().mean()
-            told, accuracy = together.mean(torch.stack([loss.detach(), right])).tolist()
-            check_finite(told, step + 1, batches, checkpoints)
-            log.add(step + 1, loss=told, accuracy=accuracy)
-            advance(f"accuracy {accuracy:.2f}")
-            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps and together.first:
-                log.flush()
-                checkpoints.write(
-                    {"step": step + 1, "classifier": classifier.state_dict(), "optimizer": optimizer.state_dict()}
-                )
-    log.close()
-    last = log.rows[-max(1, steps // 10) :]
+            told, accuracy = processes.mean(torch.stack([loss.detach(), right])).tolist()
+            yield {"loss": told, "accuracy": accuracy}
+
+    label = "f(0), the first classifier"
+    rows = training.follow(label, batches, learn(), note=lambda row: f"accuracy {row['accuracy']:.2f}")
+    last = rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 
 

@@ -76,12 +76,13 @@ def some_of_each(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[
 def before_head(classifier: Classifier, photos: PhotoSet, chosen: npt.NDArray[np.int64], size: int, run: Run) -> Tensor:
     """What the head sees of the photos chosen: (n, K)."""
     found = []
-    with torch.no_grad(), run.progress("f(0), its head", 0, -(-len(chosen) // BATCH)) as advance:
+    total = -(-len(chosen) // BATCH)
+    with torch.no_grad(), run.reporter.progress("f(0), its head", total, lasting=True) as advance:
         for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
             images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
             *_, last = classifier.look_inside(images)
             found.append(classifier.network.forward_head(last, pre_logits=True))
-            advance("")
+            advance()
     return torch.cat(found)
 
 

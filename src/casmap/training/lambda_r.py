@@ -3,22 +3,17 @@
 import math
 from typing import Any
 
-# lambda_R of the authors' release for 1,000 classes, by score and thinning; a starting point elsewhere.
-PAPER_LAMBDA_R: dict[str, dict[str, float]] = {
-    "entropy": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},
-    "doubt": {"F": 2.5, "L": 14.0, "FL": 7.5, "L100": 10.0, "L1000": 10.0},  # not the paper's: a start for --area
-    "loss": {"F": 9.0, "L": 18.0, "FL": 11.0, "L100": 17.0, "L1000": 17.0},
-}
+from casmap.training.scores import SCORES
 
 
 def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
-    """The paper's lambda_R, scaled by the largest entropy that `classes` allow.
+    """The lambda_R of a score and a thinning, scaled by the largest entropy that `classes` allow.
 
     >>> paper_lambda_r("entropy", "L100")
     10.0
     """
-    known = PAPER_LAMBDA_R[score]
-    return known.get(thinning, known["L100"]) * math.log(classes) / math.log(1000)
+    known = SCORES[score]
+    return known.lambda_r_of.get(thinning, known.lambda_r) * math.log(classes) / math.log(1000)
 
 
 class FixedLambdaR:
@@ -30,11 +25,11 @@ class FixedLambdaR:
     def observe(self, area: float) -> None:
         """Nothing to learn from it."""
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Nothing to resume."""
         return {}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Nothing to resume."""
 
 
@@ -77,11 +72,11 @@ class AreaController:
         low, high = self.BOUNDS
         self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs."""
         return {"area": self.area, "integral": self.integral}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
         self.area, self.integral = state["area"], state["integral"]
 

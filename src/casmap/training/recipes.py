@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import tomllib
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,11 +11,18 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from casmap.errors import UserError
-from casmap.training.thinning import Thinning
+from casmap.training.scores import SCORES
+from casmap.training.thinning import THINNINGS, find_thinning
+
+# Options of 0.1.0 that are gone: the only value that is still understood, and why.
+GONE: dict[str, tuple[Any, str]] = {
+    "precision": ("float32", "bfloat16 made a step 15 times slower on CPUs"),
+    "compile": (False, "torch.compile made a step no faster"),
+}
 
 
-def _option(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def _option(default: Any, help: str, *between: float) -> Any:
+    return field(default=default, metadata={"help": help, "between": between})
 
 
 @dataclass(frozen=True)
@@ -32,73 +40,85 @@ class Recipe:
     encoder: Literal["shared", "separate", "first"] = _option(
         "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was"
     )
-    size: int = _option(224, "side of the training pictures, in pixels")
+    size: int = _option(224, "side of the training pictures, in pixels", 32, 2048)
 
     # Algorithm 1
-    thinning: str = _option("L100", "F (Baseline), L, FL, L100, L1000: which classifiers of the past stay")
-    period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)")
-    sample_limit: int = _option(30, "how many classifiers the sample set may hold")
-    score: Literal["entropy", "loss", "doubt"] = _option("entropy", "what the mapping maximises")
+    thinning: str = _option(
+        "L100", f"which classifiers of the past stay: {', '.join(THINNINGS)} (F is Baseline, L100 the paper's choice)"
+    )
+    period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)", 1, 10**9)
+    sample_limit: int = _option(30, "how many classifiers the sample set may hold", 2, 10**4)
+    score: str = _option("entropy", "what the mapping maximises")
     loss: Literal["mixed", "masked"] = _option(
         "mixed", "what the classifier minimises: clean and masked, or masked only"
     )
-    masked_in: float = _option(0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)")
+    masked_in: float = _option(
+        0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)", 0, 1000
+    )
     reuse_masked: bool = _option(
         False, "let the mapping learn from the classifier's own masked pass where both are of one f: faster, not exact"
     )
-    lambda_r: float | None = _option(None, "price of a mask's area (default: the paper's, scaled to the classes)")
-    area: float | None = _option(None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5")
+    lambda_r: float | None = _option(
+        None, "price of a mask's area (default: the paper's, scaled to the classes)", 0, 10**6
+    )
+    area: float | None = _option(
+        None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5", 0.01, 0.99
+    )
 
     # How long
-    epochs: int = _option(70, "epochs; ignored where steps is given")
-    epoch_share: float = _option(0.2, "share of the photos, drawn anew, that one epoch covers")
-    steps: int | None = _option(None, "steps of Algorithm 1 (default: from the epochs)")
-    batch: int = _option(128, "photos in a batch")
+    epochs: int = _option(70, "epochs; ignored where steps is given", 1, 10**6)
+    epoch_share: float = _option(0.2, "share of the photos, drawn anew, that one epoch covers", 1e-6, 1)
+    steps: int | None = _option(None, "steps of Algorithm 1 (default: from the epochs)", 1, 10**9)
+    batch: int = _option(128, "photos in a batch", 2, 10**6)
 
     # Optimisers: SGD for the classifier, Adam for the mapping
-    classifier_lr: float = _option(0.001, "learning rate of the classifier (SGD)")
-    momentum: float = _option(0.9, "momentum of the classifier's SGD")
-    classifier_decay: float = _option(1e-4, "weight decay of the classifier")
-    mapping_lr: float = _option(0.001, "learning rate of the mapping (Adam)")
-    mapping_decay: float = _option(1e-4, "weight decay of the mapping")
-    drop_every: float = _option(20 / 70, "share of the run after which both rates are divided by 10, again and again")
-    clip: float = _option(10.0, "largest norm of the mapping's gradient")
+    classifier_lr: float = _option(0.001, "learning rate of the classifier (SGD)", 0, 100)
+    momentum: float = _option(0.9, "momentum of the classifier's SGD", 0, 1)
+    classifier_decay: float = _option(1e-4, "weight decay of the classifier", 0, 100)
+    mapping_lr: float = _option(0.001, "learning rate of the mapping (Adam)", 0, 100)
+    mapping_decay: float = _option(1e-4, "weight decay of the mapping", 0, 100)
+    drop_every: float = _option(
+        20 / 70, "share of the run after which both rates are divided by 10, again and again", 0.01, 1
+    )
+    clip: float = _option(10.0, "largest norm of the mapping's gradient", 1e-9, 10**9)
     freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
 
     # The second stage; the paper has none
-    taught_steps: int = _option(0, "steps of teaching what Algorithm 1's masks and class activation maps agree on")
-    taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)")
-    teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels")
-    casm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows")
+    taught_steps: int = _option(
+        0, "steps of teaching what Algorithm 1's masks and class activation maps agree on", 0, 10**9
+    )
+    taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)", 0, 100)
+    teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels", 32, 2048)
+    casm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows", 32, 2048)
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
-    first_steps: int | None = _option(None, "steps of training f(0) (default: from first_epochs; 0: only its head)")
-    first_epochs: int = _option(90, "epochs (of all photos) of training f(0)")
-    first_lr: float = _option(1e-3, "highest learning rate of f(0)")
-    first_decay: float = _option(0.05, "weight decay of f(0)")
+    first_steps: int | None = _option(
+        None, "steps of training f(0) (default: from first_epochs; 0: only its head)", 0, 10**9
+    )
+    first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
+    first_lr: float = _option(1e-3, "highest learning rate of f(0)", 0, 100)
+    first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
 
     # What the networks see
-    smallest_crop: float = _option(0.08, "random crops cover at least this share of a photo")
+    smallest_crop: float = _option(0.08, "random crops cover at least this share of a photo", 0.01, 1)
     flip: bool = _option(True, "mirror half of the photos")
 
     # The run
-    seed: int = _option(0, "everything random follows from it")
+    seed: int = _option(0, "everything random follows from it", 0, 2**31)
     device: str = _option("auto", "auto, cpu, cuda, mps")
-    threads: int | None = _option(None, "CPU threads (default: torch's own choice)")
-    precision: Literal["float32", "bfloat16"] = _option("float32", "in which the networks of Algorithm 1 compute")
-    compile: bool = _option(False, "let torch.compile make f faster: minutes at first, then it depends on the machine")
-    unreadable: float = _option(0.01, "share of the photos that may turn out to be unreadable, and are left out")
-    checkpoint_every: int = _option(200, "steps between two checkpoints")
+    threads: int | None = _option(None, "CPU threads (default: torch's own choice)", 1, 4096)
+    unreadable: float = _option(0.01, "share of the photos that may turn out to be unreadable, and are left out", 0, 1)
+    checkpoint_every: int = _option(200, "steps between two checkpoints", 1, 10**9)
 
     def __post_init__(self) -> None:
-        Thinning.named(self.thinning)
-        for name, allowed in _CHOICES.items():
+        find_thinning(self.thinning, self.period)
+        for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise UserError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:  # not a number is in no range
-                raise UserError(f"{name} must lie between {low:g} and {high:g}, not {value:g}.")
+        for entry in dataclasses.fields(self):
+            value, between = getattr(self, entry.name), entry.metadata["between"]
+            if value is not None and between and not between[0] <= value <= between[1]:  # nan is in no range
+                raise UserError(f"{entry.name} must lie between {between[0]:g} and {between[1]:g}, not {value:g}.")
         if self.lambda_r is not None and self.area is not None:
             raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
         if self.reuse_masked and self.masked_in:
@@ -113,6 +133,10 @@ class Recipe:
 
     def replace(self, **changes: Any) -> "Recipe":
         """The same recipe but for `changes`, each checked."""
+        for name in GONE.keys() & changes:
+            understood, why = GONE[name]
+            if changes.pop(name) != understood:
+                raise UserError(f"The option {name} is gone since casmap 0.2.0: {why}. Leave it out.")
         types = get_type_hints(type(self))
         if unknown := sorted(set(changes) - set(types)):
             near = get_close_matches(unknown[0], types, n=1)
@@ -124,9 +148,18 @@ class Recipe:
             changes.setdefault("area", None)
         return dataclasses.replace(self, **{name: _typed(name, value, types[name]) for name, value in changes.items()})
 
+    def options(self) -> dict[str, Any]:
+        """All options by name, as they are kept with a run, a mapping and a study.
+
+        Those of 0.1.0 that are gone stay, in their place: what was begun with it goes on, and is found under its name.
+        """
+        options = dataclasses.asdict(self)
+        last = {name: options.pop(name) for name in ("unreadable", "checkpoint_every")}
+        return options | {name: understood for name, (understood, _) in GONE.items()} | last
+
     def to_json(self) -> str:
-        """The recipe as JSON, as it is kept beside a mapping and inside it."""
-        return json.dumps(dataclasses.asdict(self), indent=2)
+        """The recipe as JSON."""
+        return json.dumps(self.options(), indent=2)
 
     def total_steps(self, photos: int) -> int:
         """How many steps of Algorithm 1 this is for so many photos."""
@@ -143,44 +176,9 @@ class Recipe:
         return max(1, int(photos * share) // self.batch)
 
 
-_CHOICES = {
-    "encoder": ("shared", "separate", "first"),
-    "score": ("entropy", "loss", "doubt"),
-    "loss": ("mixed", "masked"),
-    "precision": ("float32", "bfloat16"),
-}
-_RANGES: dict[str, tuple[float, float]] = {
-    "size": (32, 2048),
-    "period": (1, 10**9),
-    "sample_limit": (2, 10**4),
-    "masked_in": (0, 1000),
-    "lambda_r": (0, 10**6),
-    "area": (0.01, 0.99),
-    "epochs": (1, 10**6),
-    "epoch_share": (1e-6, 1),
-    "steps": (1, 10**9),
-    "batch": (2, 10**6),
-    "taught_steps": (0, 10**9),
-    "taught_lr": (0, 100),
-    "casm_size": (32, 2048),
-    "teacher_size": (32, 2048),
-    "first_steps": (0, 10**9),
-    "unreadable": (0, 1),
-    "first_epochs": (1, 10**6),
-    "classifier_lr": (0, 100),
-    "mapping_lr": (0, 100),
-    "first_lr": (0, 100),
-    "momentum": (0, 1),
-    "classifier_decay": (0, 100),
-    "mapping_decay": (0, 100),
-    "first_decay": (0, 100),
-    "clip": (1e-9, 10**9),
-    "smallest_crop": (0.01, 1),
-    "drop_every": (0.01, 1),
-    "checkpoint_every": (1, 10**9),
-    "threads": (1, 4096),
-    "seed": (0, 2**31),
-}
+CHOICES: dict[str, Iterable[str]] = {
+    name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
+} | {"score": SCORES}
 
 PAPER = Recipe()
 QUICK = Recipe(

@@ -3,22 +3,22 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import remove_asides, write_whole
 from casmap.models.device import find_device
-from casmap.training.distributed import ALONE, Together, agent, is_lost
+from casmap.reporting import SILENT, Reporter
+from casmap.training.distributed import ONE_PROCESS, Processes, agent
 from casmap.training.recipes import Recipe
 
 AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
+WARNINGS = ("Warning: ", "could not be read and are left out")  # what a line of run.log has that is one
 _CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result
 
 
@@ -26,22 +26,26 @@ class Run:
     """The folder of one training run, begun anew or resumed.
 
     A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was begun with.
+
+    warnings: all that the run has given, before it was resumed, too.
     """
 
     def __init__(
         self,
         folder: str | Path,
         recipe: Recipe,
+        *,
         resume: bool = False,
-        console: Console | None = None,
-        together: Together = ALONE,
+        processes: Processes = ONE_PROCESS,
+        reporter: Reporter = SILENT,
     ) -> None:
-        self.folder, self.recipe, self.together = Path(folder), recipe, together
-        self.console = console or Console(quiet=True)
+        self.folder, self.recipe, self.processes, self.reporter = Path(folder), recipe, processes, reporter
+        self.warnings: list[str] = []
         kept = self.folder / "recipe.json"
         self.resumed = resume and kept.exists()
         if self.resumed:
             self._compare(kept_recipe(kept))
+            self.warnings += self._kept_warnings()
         elif kept.exists():
             raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
         self.device = find_device(recipe.device)
@@ -60,7 +64,7 @@ class Run:
             write_whole(kept, described)
         elif kept.exists() and kept.read_text() != described:
             raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
-        if self.together.ranks > 1:
+        if self.processes.ranks > 1:
             write_whole(self.folder / AGENT, agent())
         if self.resumed:
             remove_asides(self.folder)
@@ -78,29 +82,28 @@ class Run:
             self.folder.rmdir()
 
     def say(self, sentence: str) -> None:
-        """Print a line, and keep it with the run."""
-        self.console.print(sentence, soft_wrap=True)
+        """Report a line, and keep it with the run."""
+        self.reporter.message(sentence)
+        self._keep(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """The same for one that should not be overlooked: it is part of the run's result, too."""
+        self.reporter.warning(sentence)
+        self._keep(sentence)
+        self.warnings += [sentence] if sentence not in self.warnings else []
+
+    def _keep(self, sentence: str) -> None:
         with open(self.folder / "run.log", "a") as file:
             file.write(sentence + "\n")
+
+    def _kept_warnings(self) -> list[str]:
+        log = self.folder / "run.log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return list(dict.fromkeys(line for line in lines if any(sign in line for sign in WARNINGS)))
 
     def seed(self, seed: int, step: int) -> None:
         """Make everything random inside a step (dropout, say) a function of the seed and the step alone."""
         torch.manual_seed(seed * 1_000_003 + step)
-
-    @contextmanager
-    def progress(self, what: str, start: int, total: int) -> Iterator[Callable[[str], None]]:
-        """Show a bar while the block runs; the block calls what it is given, with a short text, at each step."""
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-        )
-        with Progress(*columns, console=self.console) as bar:
-            task = bar.add_task(what, total=total, completed=start, note="")
-            yield lambda note: bar.update(task, advance=1, note=note)
 
     def _compare(self, kept: Recipe) -> None:
         for name in sorted(vars(kept).keys() - _CHANGES_NOTHING):
@@ -110,17 +113,6 @@ class Run:
                     f"The run in {self.folder} was begun with {name} = {then!r}, not {now!r}: "
                     "resume it with the same options."
                 )
-
-
-@contextmanager
-def undamaged(checkpoint: Path) -> Iterator[None]:
-    """Take what a checkpoint holds: what does not fit makes one sentence."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        if is_lost(error):  # nothing is wrong with the checkpoint
-            raise
-        raise UserError(f"{checkpoint} is a damaged checkpoint; without it the run begins anew.") from error
 
 
 def kept_recipe(path: Path) -> Recipe:

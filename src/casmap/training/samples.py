@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from casmap.models.classifier import Classifier
-from casmap.training.distributed import ALONE, Together
+from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.thinning import Thinning
 
 State = Mapping[str, Tensor]
@@ -23,12 +23,12 @@ class Samples:
     """
 
     def __init__(
-        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, together: Together = ALONE
+        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
     ) -> None:
-        self.thinning, self.limit, self.seed, self.together = thinning, limit, seed, together
+        self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
         self.step = 0
         self.newest = first
-        self.kept: list[State] = [self._copy(first)] if thinning.keeps_first and thinning.keeps_last else []
+        self.kept: list[State] = [self._copy(first)] if thinning.copies_first else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:
@@ -52,24 +52,23 @@ class Samples:
         return self._is_newest(self._chance(DRAW, self.step + 1))
 
     def thin(self) -> None:
-        """F <- Thin(F): keep a copy of every period-th classifier; when F is full, one at random makes room."""
-        period = self.thinning.period
-        if period is None or self.step % period:
+        """F <- Thin(F): keep a copy of f(k) where the thinning says so; when F is full, one makes room."""
+        if self.thinning.keeps is None or not self.thinning.keeps(self.step):
             return
         if len(self.kept) + 1 >= self.limit:  # the newest counts as one
-            del self.kept[self._chance(THIN, self.step).integers(len(self.kept))]
+            del self.kept[self.thinning.makes_room(len(self.kept), self._chance(THIN, self.step))]
         self.kept.append(self._copy(self.newest))
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs."""
         return {"step": self.step, "kept": [dict(kept) for kept in self.kept]}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
-        self.step, self.kept = state["step"], [self.together.keep(kept) for kept in state["kept"]]
+        self.step, self.kept = state["step"], [self.processes.keep(kept) for kept in state["kept"]]
 
     def _copy(self, classifier: Classifier) -> State:
-        return self.together.keep(classifier.state_dict())
+        return self.processes.keep(classifier.state_dict())
 
     def _is_newest(self, chance: np.random.Generator) -> bool:
         return not self.kept or chance.random() < 0.5
@@ -81,5 +80,4 @@ class Samples:
 def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:
     """How much memory the sample set may take at most, in MB."""
     each = sum(t.numel() * t.element_size() for t in classifier.state_dict().values()) / 1e6
-    kept = limit - 1 if thinning.period else int(thinning.keeps_first and thinning.keeps_last)
-    return float(each * (kept + 1))
+    return float(each * (thinning.copies(limit) + 1))

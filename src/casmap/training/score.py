@@ -1,11 +1,12 @@
-"""S, H, R and L: what the mapping maximises and what the classifier minimises, with the paper's names."""
+"""S, R and L: what the mapping maximises and what the classifier minimises, with the paper's names."""
 
 from typing import Literal
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy, log_softmax
+from torch.nn.functional import cross_entropy
 
-ScoreName = Literal["entropy", "loss", "doubt"]
+from casmap.training.scores import SCORES
+
 LossName = Literal["mixed", "masked"]
 
 
@@ -17,30 +18,6 @@ def mask_out(images: Tensor, masks: Tensor) -> Tensor:
 def mask_in(images: Tensor, masks: Tensor) -> Tensor:
     """m(x) * x: what the mask keeps; shapes as in `mask_out`."""
     return masks * images
-
-
-def entropy(logits: Tensor) -> Tensor:
-    """H(f(x)) in nats: logits (N, C) -> (N,).
-
-    >>> import torch
-    >>> entropy(torch.zeros(1, 4))  # uniform over four classes: ln 4
-    tensor([1.3863])
-    """
-    log_p = log_softmax(logits, dim=1)
-    return -(log_p.exp() * log_p).sum(dim=1)
-
-
-def doubt(logits: Tensor, labels: Tensor) -> Tensor:
-    """log(1 - p_y): how likely f' is to say anything but the label; logits (N, C), labels (N,) -> (N,), 0 at most.
-
-    Unlike H it has nothing to gain once the label is gone: evidence of other classes may stay.
-
-    >>> import torch
-    >>> doubt(torch.zeros(1, 4), torch.tensor([0]))  # ln 3/4
-    tensor([-0.2877])
-    """
-    others = logits.scatter(1, labels[:, None], float("-inf"))
-    return others.logsumexp(dim=1) - logits.logsumexp(dim=1)
 
 
 def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
@@ -56,13 +33,12 @@ def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: Lo
 
 
 def score(
-    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: ScoreName = "entropy"
+    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy"
 ) -> Tensor:
     """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
 
     Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
-    f' says something else once the image is masked. With which="loss", H gives way to the cross-entropy, as in the
-    paper; with "doubt" to log(1 - p_y), which is ours.
+    f' says something else once the image is masked. which: the name of a score, whose gain stands for H.
 
     masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
 
@@ -74,12 +50,7 @@ def score(
     """
     right = clean.argmax(dim=1) == labels
     confused = right & (masked.argmax(dim=1) != labels)
-    if which == "entropy":
-        gain = entropy(masked)
-    elif which == "loss":
-        gain = cross_entropy(masked, labels, reduction="none")
-    else:
-        gain = doubt(masked, labels)
+    gain = SCORES[which].gain(masked, labels)
     size = masks.mean(dim=(1, 2, 3))
     return (right * gain - lambda_r * confused * size).mean()
 

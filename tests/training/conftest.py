@@ -1,0 +1,49 @@
+"""What the tests of training share."""
+
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from casmap.reporting import Reporter
+
+
+class Heard(Reporter):
+    """Keeps all that is reported."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.warnings: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self.messages)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def make_folder():
+    """Make class folders of random PNGs, 90 by 70 to 73 pixels."""
+
+    def make(root: Path, classes: tuple[str, ...] = ("ant", "bee", "cat"), each: int = 4) -> Path:
+        random = np.random.default_rng(0)
+        for name in classes:
+            (root / name).mkdir(parents=True)
+            for number in range(each):
+                height, width = (90, 70 + number)  # shorter sides 70, 71, 72, 73: median 71
+                picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+                PIL.Image.fromarray(picture).save(root / name / f"{number}.png")
+        return root
+
+    return make
