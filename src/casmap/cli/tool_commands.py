@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from casmap.annotations.formats import Weights
-from casmap.cli.console import console
+from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
 from casmap.errors import UserError
 
@@ -78,6 +78,9 @@ def doctor(
 
 def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
     """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
+    from casmap.evaluation.table import print_rows
     from casmap.tools.demo import run_demo
 
-    run_demo(out, seed, console)
+    found = run_demo(out=out, seed=seed, reporter=reporter)
+    print_rows(found.results, console)
+    console.print(f"\nTable:  {found.table}\nReport: {found.page}\nMaps:   {found.maps}")

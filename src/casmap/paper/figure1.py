@@ -67,7 +67,7 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     return found
 
 
-def run_figure1(backbone: str, classes: int, size: int, out: Path) -> Outcome:
+def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 224, out: Path) -> Outcome:
     """The mapping of a backbone: its picture, and a table of its layers."""
     classifier = Classifier(backbone, classes)
     Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})

@@ -1,12 +1,9 @@
 """What a study would take, before anything is trained: runs, steps, disk, memory."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from casmap.models.classifier import Classifier
@@ -15,7 +12,6 @@ from casmap.paper.setting import Setting
 from casmap.training.recipes import Recipe
 from casmap.training.thinning import Thinning
 
-GB = 1e9
 FLOAT = 4  # bytes
 GRAPHS = 2  # passes whose activations wait for gradients at once: clean and masked; a separate encoder's, too
 
@@ -50,29 +46,6 @@ def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """The training of f(0), where pretrained weights do not know the classes already."""
     first = Planned("f(0)", setting.recipe, photos, classes, first=True, maps=False)
     return [first] if setting.trains_first(classes) else []
-
-
-def print_plan(planned: Sequence[Planned], console: Console) -> None:
-    """A row for each kind of training, and all together; runs follow one another, so memory does not add up."""
-    table = Table(title="what this would take")
-    for place, title in enumerate(("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")):
-        table.add_column(title, justify="right" if place else "left")
-    for one in planned:
-        table.add_row(
-            one.what, str(one.runs), f"{one.first_steps:,}", f"{one.steps:,}", f"{disk(one) / GB:.1f}",
-            f"{memory(one) / GB:.1f}",
-        )  # fmt: skip
-    table.add_section()
-    table.add_row(
-        "in all", str(sum(one.runs for one in planned)), f"{sum(one.first_steps for one in planned):,}",
-        f"{sum(one.steps for one in planned):,}", f"{sum(map(disk, planned)) / GB:.1f}",
-        f"{max(map(memory, planned)) / GB:.1f}",
-    )  # fmt: skip
-    console.print(table)
-    console.print(
-        "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "
-        "and the optimisers' state, the sample set, and the activations of a batch; 32-bit numbers. Photos not counted."
-    )
 
 
 def disk(one: Planned) -> float:

@@ -1,20 +1,20 @@
 """The whole walk: maps of real photos with the mapping that comes along; then train, extract, evaluate; one page."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from casmap.data.free_photos import free_photos
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
-from casmap.evaluation.table import COLUMNS, FORMULAS, Results, compare, print_rows, text_of, to_json
+from casmap.evaluation.table import COLUMNS, FORMULAS, Results, compare, text_of, to_json
 from casmap.inference.folder import extract_photos
 from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.saliency_map import VIEWS
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.reporting import SILENT, Reporter
 from casmap.tools.page import Section, curve, data_address, write_page
 from casmap.tools.pair import train_pair
 from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block, side_by_side
@@ -25,22 +25,32 @@ PHOTOS = 2000
 HELD_OUT_PHOTOS = 400
 
 
-def run_demo(out: Path, seed: int, console: Console) -> None:
+@dataclass(frozen=True)
+class Demo:
+    """What the walk ends with: numbers, and where they and the pictures are."""
+
+    results: Results
+    table: Path
+    page: Path
+    maps: Path
+
+
+def run_demo(*, out: Path, seed: int = 0, reporter: Reporter = SILENT) -> Demo:
     """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
     real = out / "maps" / "photos"
-    console.rule("Real photos, with the mapping that comes with casmap")
+    reporter.heading("Real photos, with the mapping that comes with casmap")
     if not (real / "boxes.jsonl").exists():
         extract_photos([str(path) for path in free_photos()], None, real, kinds=VIEWS)
-    console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
+    reporter.message(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}")
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
     held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
-    mappers = train_pair(photos, out, recipe, console)
+    mappers = train_pair(photos, recipe, out=out, reporter=reporter)
 
     files = out / "scenes"
     if not (files / "boxes.csv").exists():  # written last
         shutil.rmtree(files, ignore_errors=True)
-        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, console)
+        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files)
     for name in mappers:
         if (out / "maps" / name.lower() / "boxes.jsonl").exists():
             continue
@@ -51,12 +61,11 @@ def run_demo(out: Path, seed: int, console: Console) -> None:
             kinds=VIEWS,
         )
 
-    results = compare(held_out, mappers, area=recipe.area, console=console)
-    print_rows(results, console)
-    write_whole(out / "table.json", to_json(results))
-    page = out / "report.html"
-    write_demo_page(page, results, mappers, held_out, out, recipe.area or 0.0)
-    console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}")
+    results = compare(held_out, mappers, area=recipe.area)
+    found = Demo(results, out / "table.json", out / "report.html", out / "maps")
+    write_whole(found.table, to_json(results))
+    write_demo_page(found.page, results, mappers, held_out, out, recipe.area or 0.0)
+    return found
 
 
 def write_demo_page(

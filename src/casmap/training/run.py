@@ -15,6 +15,7 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import remove_asides, write_whole
 from casmap.models.device import find_device
+from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ALONE, Together, agent, is_lost
 from casmap.training.recipes import Recipe
 
@@ -35,8 +36,9 @@ class Run:
         resume: bool = False,
         console: Console | None = None,
         together: Together = ALONE,
+        reporter: Reporter = SILENT,
     ) -> None:
-        self.folder, self.recipe, self.together = Path(folder), recipe, together
+        self.folder, self.recipe, self.together, self.reporter = Path(folder), recipe, together, reporter
         self.console = console or Console(quiet=True)
         kept = self.folder / "recipe.json"
         self.resumed = resume and kept.exists()
@@ -79,6 +81,7 @@ class Run:
 
     def say(self, sentence: str) -> None:
         """Print a line, and keep it with the run."""
+        self.reporter.message(sentence)
         self.console.print(sentence, soft_wrap=True)
         with open(self.folder / "run.log", "a") as file:
             file.write(sentence + "\n")
@@ -90,6 +93,10 @@ class Run:
     @contextmanager
     def progress(self, what: str, start: int, total: int) -> Iterator[Callable[[str], None]]:
         """Show a bar while the block runs; the block calls what it is given, with a short text, at each step."""
+        if self.reporter is not SILENT:
+            with self.reporter.progress(what, total, start, lasting=True) as advance:
+                yield lambda note: advance(note=note)
+            return
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
