@@ -14,7 +14,7 @@ from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
 from casmap.cli.tables_studies import print_plan, print_report, show_outcome
 
 if TYPE_CHECKING:
-    from casmap.paper.experiment import Experiment
+    from casmap.paper.plan import Experiment
 
 study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
 
@@ -79,7 +79,7 @@ def study_table1(
     write_table1(table, crops, out, console)
 
 
-def of_setting(
+def shared_options(
     data: Annotated[
         str | None, typer.Argument(help="photos to train on: scenes[:options] (default), or a folder of photos")
     ] = None,
@@ -91,23 +91,19 @@ def of_setting(
     boxes: Boxes = None,
     masks: Masks = None,
     split: Split = None,
+    out: Studies = STUDIES,
+    dry_run: DryRun = False,
 ) -> None:
-    """Have the options that say what to train and measure on."""
-
-
-def of_conduct(out: Studies = STUDIES, dry_run: DryRun = False) -> None:
-    """Have the options that say where to write, and whether."""
+    """Have the options of all studies that train."""
 
 
 def trains(command: Callable[..., None]) -> None:
     """Make `study NAME` of a function NAME that has the study's own options and help; casmap.paper.NAME has the study.
 
-    All studies that train share the options of their setting and of how they are conducted.
+    Its own options stand before the last two that all of them share.
     """
     name = command.__name__
-    setting_options, own, conduct_options = (
-        list(inspect.signature(f, eval_str=True).parameters.values()) for f in (of_setting, command, of_conduct)
-    )
+    shared, own = (list(inspect.signature(f).parameters.values()) for f in (shared_options, command))
 
     @functools.wraps(command)
     def conduct(*, out: Path, dry_run: bool, **said: Any) -> None:
@@ -127,7 +123,7 @@ def trains(command: Callable[..., None]) -> None:
         if fetched := experiment.fetched(setting, **options):
             console.print(f"Classifiers whose weights are fetched: {', '.join(fetched)}.", soft_wrap=True)
 
-    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (*setting_options, *own, *conduct_options)]
+    parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (*shared[:-2], *own, *shared[-2:])]
     conduct.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     conduct.__annotations__ = {p.name: p.annotation for p in parameters}
     study.command(name)(conduct)

@@ -40,17 +40,18 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
     """Print the table and the claims, write all files, and say where the page is."""
     from casmap.paper.outcome import write_outcome
 
-    if outcome.summary is None:
-        console.print(table_of(outcome.title, outcome.head, outcome.rows))
-    elif console.width >= WIDE:
-        console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=True))
-    else:
+    narrow = outcome.summary is not None and console.width < WIDE
+    if outcome.summary is not None and narrow:
         console.print(table_of(outcome.title, *outcome.summary, box=box.SIMPLE_HEAD))
+    else:
+        console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=outcome.summary is not None))
     for claim in outcome.claims:
         console.print(f"{claim.says}: {claim.verdict} ({claim.here})", soft_wrap=True)
+    if outcome.summary is not None:  # a table of so many columns says what they mean
+        console.print(outcome.text, soft_wrap=True)
     page = write_outcome(outcome, folder)
-    if outcome.summary is not None:
-        console.print(f"How it was measured, all columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
+    if narrow:
+        console.print(f"With all columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
     console.print(f"\nPage: {page}", soft_wrap=True)
 
 
@@ -59,20 +60,16 @@ def print_plan(planned: Sequence["Planned"]) -> None:
     from casmap.paper.plan import disk, memory
 
     head = ("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")
-    rows = [
-        (
-            one.what, str(one.runs), f"{one.first_steps:,}", f"{one.steps:,}", f"{disk(one) / GB:.1f}",
-            f"{memory(one) / GB:.1f}",
-        )
-        for one in planned
-    ]  # fmt: skip
+    counts = [(one.what, one.runs, one.first_steps, one.steps, disk(one), memory(one)) for one in planned]
+    _, *numbers, memories = zip(*counts, strict=True)
+    in_all = ("in all", *map(sum, numbers), max(memories))
+    *rows, last = [
+        [what, str(runs), f"{first:,}", f"{steps:,}", f"{kept / GB:.1f}", f"{used / GB:.1f}"]
+        for what, runs, first, steps, kept, used in [*counts, in_all]
+    ]
     table = table_of("what this would take", head, rows)
     table.add_section()
-    table.add_row(
-        "in all", str(sum(one.runs for one in planned)), f"{sum(one.first_steps for one in planned):,}",
-        f"{sum(one.steps for one in planned):,}", f"{sum(map(disk, planned)) / GB:.1f}",
-        f"{max(map(memory, planned)) / GB:.1f}",
-    )  # fmt: skip
+    table.add_row(*last)
     console.print(table)
     console.print(
         "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "

@@ -11,9 +11,8 @@ from casmap.data.subsets import few_of_each
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, mean_of, percent
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plan import Experiment, Planned, planned_first
 from casmap.paper.plots import curves
 from casmap.paper.setting import Setting, thinned
 from casmap.paper.table2 import measure

@@ -1,5 +1,6 @@
 """Figure 2: consecutive photos; what is masked in, masked out, and painted over, for mappings side by side."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,10 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.images import encode_png
 from casmap.io.names import file_name
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned
+from casmap.paper.plan import Experiment
 from casmap.paper.setting import Setting
-from casmap.paper.trainings import Entries, planned_entries
+from casmap.paper.trainings import Entries, Files, planned_entries
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.pictures import SHOWN, side_by_side
 
@@ -20,28 +20,11 @@ THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the sup
 
 
 def run_figure2(
-    setting: Setting,
-    *,
-    mappings: list[Path] | None = None,
-    of_classes: int | None = None,
-    out: Path,
-    reporter: Reporter = SILENT,
+    setting: Setting, *, mappings: Files = None, of_classes: int | None = None, out: Path, reporter: Reporter = SILENT
 ) -> Outcome:
     """Show what mappings named, or the supplement's three, mask of the photos of the setting."""
     entries = Entries.open("figure2", setting, mappings=mappings, out=out, thinnings=THINNINGS, reporter=reporter)
     return figure2(entries, setting.recipe.seed, of_classes)
-
-
-def planned(
-    setting: Setting,
-    photos: int,
-    classes: int,
-    *,
-    mappings: list[Path] | None = None,
-    of_classes: int | None = None,
-) -> list[Planned]:
-    """What run_figure2 trains."""
-    return planned_entries(setting, photos, classes, mappings=mappings, thinnings=THINNINGS)
 
 
 def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
@@ -97,4 +80,4 @@ def of_class(photos: PhotoSet, label: int, chance: np.random.Generator) -> list[
     return [int(index) for index in own[begin : begin + SHOWN]]
 
 
-STUDY = Experiment(run_figure2, planned)
+STUDY = Experiment(run_figure2, partial(planned_entries, thinnings=THINNINGS))

@@ -17,12 +17,11 @@ from casmap.evaluation.numbers import apart, columns, mean_of, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.saliency_map import Binary, binary_mask
 from casmap.models.classifier import Classifier
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
-from casmap.paper.plan import Planned
+from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import dots
 from casmap.paper.setting import Setting, from_nothing
-from casmap.paper.trainings import Entries, Trainings, planned_entries
+from casmap.paper.trainings import Entries, Files, Trainings, planned_entries
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, opened, short_names
 from casmap.tools.versions import VERSIONS, WHOLE, inpainted, versions
@@ -48,8 +47,8 @@ PAPER_RESNETS = 20
 def run_figure3(
     setting: Setting,
     *,
-    mappings: list[Path] | None = None,
-    classifiers: list[str] | None = None,
+    mappings: Files = None,
+    classifiers: Sequence[str] | None = None,
     out: Path,
     reporter: Reporter = SILENT,
 ) -> Outcome:
@@ -65,10 +64,8 @@ def run_figure3(
     entries = Entries.open("figure3", setting, mappings=mappings, out=out, reporter=reporter)
     if RANDOM in entries.mappers:
         raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
-    if classifiers:
-        places = dict(zip(short_names(classifiers), classifiers, strict=True))
-    else:
-        places = find_classifiers(setting, out, reporter)
+    named = zip(short_names(list(classifiers or ())), classifiers or (), strict=True)
+    places = dict(named) or find_classifiers(setting, out, reporter)
     asked = {name: opened(place, entries.photos) for name, place in places.items()}
     found = ask(entries, asked, reporter)
     shared = str(next(iter(entries.mappers.values())).about["backbone"])
@@ -97,12 +94,7 @@ def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
 
 
 def planned(
-    setting: Setting,
-    photos: int,
-    classes: int,
-    *,
-    mappings: list[Path] | None = None,
-    classifiers: list[str] | None = None,
+    setting: Setting, photos: int, classes: int, mappings: Files = None, classifiers: object = None
 ) -> list[Planned]:
     """What run_figure3 trains."""
     recipes = {} if mappings or classifiers else form(setting)[0]
@@ -117,9 +109,7 @@ def planned(
     ]
 
 
-def fetched(
-    setting: Setting, *, mappings: list[Path] | None = None, classifiers: list[str] | None = None
-) -> Sequence[str]:
+def fetched(setting: Setting, mappings: object = None, classifiers: object = None) -> Sequence[str]:
     """Classifiers whose weights are to be had, where none is named."""
     return () if mappings or classifiers else form(setting)[1]
 

@@ -1,5 +1,6 @@
-"""What a study would take, before anything is trained: runs, steps, disk, memory."""
+"""A study that trains, and what it would take before anything is trained: runs, steps, disk, memory."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
+from casmap.paper.outcome import Outcome
 from casmap.paper.setting import Setting
 from casmap.training.recipes import Recipe
 from casmap.training.thinning import Thinning
@@ -46,6 +48,27 @@ def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """The training of f(0), where pretrained weights do not know the classes already."""
     first = Planned("f(0)", setting.recipe, photos, classes, first=True, maps=False)
     return [first] if setting.trains_first(classes) else []
+
+
+def planned_mappings(
+    setting: Setting, photos: int, classes: int, recipes: Mapping[str, Recipe], runs: int = 1
+) -> list[Planned]:
+    """Mappings by name, each trained so many times, all from one f(0)."""
+    named = [Planned(name, recipe, photos, classes, runs) for name, recipe in recipes.items()]
+    return planned_first(setting, photos, classes) + named
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study that trains; the module casmap.paper.NAME has that of `casmap study NAME` as STUDY.
+
+    run(setting, *, out, reporter, **options): conduct it; options are the study's own. plan(setting, photos, classes,
+    **options): what it trains. fetched(setting, **options): classifiers whose weights it takes from elsewhere.
+    """
+
+    run: Callable[..., Outcome]
+    plan: Callable[..., list[Planned]]
+    fetched: Callable[..., Sequence[str]] = lambda setting, **options: ()
 
 
 def disk(one: Planned) -> float:

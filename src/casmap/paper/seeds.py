@@ -10,9 +10,8 @@ from scipy.stats import ttest_ind
 
 from casmap.evaluation.evaluate import Number
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plan import Experiment, Planned, planned_mappings
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, thinned
 from casmap.paper.table2 import measure
@@ -44,9 +43,7 @@ def run_seeds(setting: Setting, *, each: int = 5, out: Path, reporter: Reporter 
 def planned(setting: Setting, photos: int, classes: int, *, each: int = 5) -> list[Planned]:
     """What run_seeds trains."""
     recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in PAIR.items()}
-    return planned_first(setting, photos, classes) + [
-        Planned(name, recipe, photos, classes, runs=each) for name, recipe in recipes.items()
-    ]
+    return planned_mappings(setting, photos, classes, recipes, runs=each)
 
 
 def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int, setting: Setting) -> Outcome:
@@ -57,11 +54,7 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
     interval = test.confidence_interval(0.95)
     difference = float(np.mean(errors["CASM"]) - np.mean(errors["Baseline"]))
     rows = [
-        [
-            Cell(name),
-            *(Cell(f"{100 * f(of):.1f}") for f in (np.mean, min, max)),
-            Cell(f"{100 * np.std(of, ddof=1):.1f}"),
-        ]
+        [Cell(name), *(Cell(f"{100 * f(of):.1f}") for f in (np.mean, min, max, partial(np.std, ddof=1)))]
         for name, of in errors.items()
     ]
     records = [

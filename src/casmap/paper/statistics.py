@@ -15,11 +15,11 @@ from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, t
 from casmap.evaluation.numbers import apart, columns, mean_of
 from casmap.evaluation.table import FORMULAS
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.plan import Experiment
 from casmap.paper.plots import histograms
 from casmap.paper.setting import Setting
-from casmap.paper.trainings import Entries, planned_entries
+from casmap.paper.trainings import Entries, Files, planned_entries
 from casmap.reporting import SILENT, Reporter
 
 BATCH = 16
@@ -28,9 +28,7 @@ SHOWN = (TOTAL_VARIATION, ENTROPY, AREA)
 PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "0.19 and 0.14"}  # CASM and Baseline
 
 
-def run_statistics(
-    setting: Setting, *, mappings: list[Path] | None = None, out: Path, reporter: Reporter = SILENT
-) -> Outcome:
+def run_statistics(setting: Setting, *, mappings: Files = None, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Measure the masks of all photos, central crop: of mappings named, or of CASM and Baseline."""
     entries = Entries.open("statistics", setting, mappings=mappings, out=out, reporter=reporter)
     found = {

@@ -13,9 +13,8 @@ from casmap.evaluation.localization import continuous_f1, official_metric
 from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plan import Experiment, Planned, planned_mappings
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, algorithm1_only, thinned
 from casmap.paper.trainings import begin
@@ -92,9 +91,7 @@ def run_table2(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> O
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_table2 trains."""
     recipes = {variant.name: variant.recipe(algorithm1_only(setting.recipe), photos) for variant in VARIANTS}
-    return planned_first(setting, photos, classes) + [
-        Planned(name, recipe, photos, classes) for name, recipe in recipes.items()
-    ]
+    return planned_mappings(setting, photos, classes, recipes)
 
 
 def measure(mapper: SaliencyMapper, photos: PhotoSet) -> dict[str, Any]:

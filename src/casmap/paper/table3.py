@@ -15,9 +15,8 @@ from casmap.evaluation.intervals import bootstrap_statistic
 from casmap.evaluation.numbers import columns, mean_of, percent, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.experiment import Experiment
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome, verdict_below
-from casmap.paper.plan import Planned
+from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, algorithm1_only, from_nothing, thinned
 from casmap.paper.trainings import begin

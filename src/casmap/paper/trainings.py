@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.inference.mapper import SaliencyMapper, names_of
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plan import Planned, planned_mappings
 from casmap.paper.setting import Setting, key_of, thinned
 from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
@@ -19,6 +19,7 @@ from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
 
 SCORES = {"entropy": "E", "loss": "C", "doubt": "D"}
+Files = Sequence[Path] | None
 PAIR = {"CASM": "L100", "Baseline": "F"}  # what the paper compares, and its thinnings
 
 
@@ -46,8 +47,8 @@ class Trainings:
         folder = self._folder(name, photos, recipe, given)
         done = folder / "mapping.safetensors"
         if not done.exists():
-            told = f"a mapping: score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
-            self.reporter.heading(told)
+            how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
+            self.reporter.heading(f"a mapping: {how}")
             train(photos, recipe, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
         return done
 
@@ -84,9 +85,9 @@ class Entries:
         name: str,
         setting: Setting,
         *,
-        mappings: list[Path] | None,
+        mappings: Files,
         out: Path,
-        thinnings: Mapping[str, str] = PAIR,
+        thinnings: dict[str, str] = PAIR,
         reporter: Reporter = SILENT,
     ) -> "Entries":
         """Files that were named look at DATA itself; where none was, mappings are trained on it, all from one f(0).
@@ -103,24 +104,15 @@ class Entries:
             return cls(study, held_out, setting.data, mappers)
         data = setting.test or setting.data
         photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
-        named = dict(zip(names_of(mappings), mappings, strict=True))
+        named = dict(zip(names_of(list(mappings)), mappings, strict=True))
         mappers = {entry: SaliencyMapper.load(path) for entry, path in named.items()}
         keys = {entry: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for entry, path in named.items()}
         return cls(Study(out / name, {"photos": key_of(photos), "mappings": keys}), photos, data, mappers)
 
 
 def planned_entries(
-    setting: Setting,
-    photos: int,
-    classes: int,
-    *,
-    mappings: list[Path] | None = None,
-    thinnings: Mapping[str, str] = PAIR,
+    setting: Setting, photos: int, classes: int, mappings: Files = None, thinnings: dict[str, str] = PAIR, **_: object
 ) -> list[Planned]:
-    """What Entries.open trains."""
-    if mappings:
-        return []
+    """What Entries.open trains, whatever other options a study has."""
     recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in thinnings.items()}
-    return planned_first(setting, photos, classes) + [
-        Planned(name, recipe, photos, classes) for name, recipe in recipes.items()
-    ]
+    return [] if mappings else planned_mappings(setting, photos, classes, recipes)

@@ -100,28 +100,21 @@ def untrained(classifier: Path, size: int, seed: int) -> SaliencyMapper:
 
 def twins(found: dict[str, dict[str, Any]], seed: int, figures: dict[str, bytes]) -> Outcome:
     """A row for each mapping, and whether CASM covers more of the half that f(0) cannot use."""
-    covered = {name: {side: mean_of(of[side]) for side in SIDES} for name, of in found.items()}
+    rows, records = [], []
+    for name, of in found.items():
+        left, right = (mean_of(of[side]) for side in SIDES)
+        shares = {key: of[key] for key in SHARES}
+        rows.append([*map(Cell, (name, percent(left), percent(right), *(f"{share:.3f}" for share in shares.values())))])
+        about = {"mapping": name, "seed": seed, "area": AREA}
+        records.append(about | columns("left", left) | columns("right", right) | shares)
     more = apart(found["CASM"]["right"], found["Baseline"]["right"])
     return Outcome(
         "twins",
         f"Split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}",
         (__doc__ or "").strip(),
         ["", "left (f(0) uses it)", "right (f(0) cannot)", "binary area", "f accuracy, left hidden", "right hidden"],
-        [
-            [
-                Cell(name),
-                *(Cell(percent(covered[name][side])) for side in SIDES),
-                *(Cell(f"{of[key]:.3f}") for key in SHARES),
-            ]
-            for name, of in found.items()
-        ],
-        [
-            {"mapping": name, "seed": seed, "area": AREA}
-            | columns("left", covered[name]["left"])
-            | columns("right", covered[name]["right"])
-            | {key: of[key] for key in SHARES}
-            for name, of in found.items()
-        ],
+        rows,
+        records,
         figures,
         [
             Claim(

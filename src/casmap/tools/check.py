@@ -1,11 +1,10 @@
 """Check: can a mapping be trusted, told without boxes? What classifiers still see, and the photos to look at first."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
@@ -19,7 +18,7 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.background import warnings
 from casmap.evaluation.numbers import mean_of, percent
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import Network, SaliencyMapper
 from casmap.inference.saliency_map import binary_mask
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
@@ -108,9 +107,8 @@ def look(mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier]
     """Show every photo whole, masked in, masked out and inpainted to all classifiers; the mapping's own comes first."""
     known = set(photos.classes) <= set(mapper.classes)
     numbers = np.array([mapper.classes.index(name) for name in photos.classes]) if known else None
-    eyes = {OWN: Eye(mapper.network.mean, mapper.network.std, partial(_own_logits, mapper))}
-    eyes |= {name: Eye(f.mean, f.std, partial(_logits, f)) for name, f in others.items()}
-    right: dict[str, dict[str, list[Floats]]] = {name: {v: [] for v in (WHOLE, *VERSIONS)} for name in eyes}
+    asked: dict[str, Network | Classifier] = {OWN: mapper.network, **others}
+    right: dict[str, dict[str, list[Floats]]] = {name: {v: [] for v in (WHOLE, *VERSIONS)} for name in asked}
     sure: dict[str, list[Floats]] = {version: [] for version in (WHOLE, *VERSIONS)}
     small = []
     for at in reporter.track(range(0, len(photos), BATCH), "looking"):
@@ -121,10 +119,10 @@ def look(mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier]
         wanted = logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
         binary = binary_mask(masks)
         filled = inpainted(pictures, binary)
-        for name, eye in eyes.items():
+        for name, network in asked.items():
             target = wanted if name == OWN else photos.labels[chosen]
-            for version, images in versions(pictures, binary, filled, eye.mean, eye.std).items():
-                seen = eye.logits(images)
+            for version, images in versions(pictures, binary, filled, network.mean, network.std).items():
+                seen = logits_of(network, images)
                 right[name][version].append((seen.argmax(axis=1) == target).astype(np.float64))
                 if name == OWN:
                     sure[version].append(_probability(seen, target))
@@ -139,21 +137,12 @@ def look(mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier]
     )
 
 
-class Eye(NamedTuple):
-    """A classifier: for which pixels it is made, and its logits (n, C) of normalised pictures (n, 3, S, S)."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    logits: Callable[[Tensor], npt.NDArray[np.float32]]
-
-
-def _own_logits(mapper: SaliencyMapper, images: Tensor) -> npt.NDArray[np.float32]:
-    return mapper.network.run(np.ascontiguousarray(images.numpy()))[1]
-
-
-def _logits(f: Classifier, images: Tensor) -> npt.NDArray[np.float32]:
+def logits_of(network: Network | Classifier, images: Tensor) -> npt.NDArray[np.float32]:
+    """What a classifier, or the one in a mapping, sees in normalised images (n, 3, S, S): (n, C)."""
+    if not isinstance(network, Classifier):
+        return network.run(np.ascontiguousarray(images.numpy()))[1]
     with torch.inference_mode():
-        return np.asarray(f(images).numpy())
+        return np.asarray(network(images).numpy())
 
 
 def resize_mask(mask: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
