@@ -32,7 +32,7 @@ from casmap.evaluation.localization import (
 )
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.wsol_metrics import is_tuning, max_box_acc_v2, pxap
-from casmap.inference.saliency_map import binary_mask
+from casmap.inference.components import binary_mask
 
 SIZE = 16
 

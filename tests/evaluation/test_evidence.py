@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
-from casmap.inference.saliency_map import binary_mask
+from casmap.inference.components import binary_mask
 
 MASKS = arrays(np.float32, (3, 4, 4), elements=st.floats(0, 1, width=32))
 

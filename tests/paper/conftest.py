@@ -1,19 +1,11 @@
 """A small setting in which every study of the paper takes seconds."""
 
-import io
-
 import pytest
-from rich.console import Console
 
 from casmap.paper.setting import Setting
 from casmap.training.recipes import QUICK
 
 SMALL = QUICK.replace(size=32, batch=4, steps=4, first_steps=4, checkpoint_every=2, threads=1)
-
-
-@pytest.fixture
-def quiet() -> Console:
-    return Console(file=io.StringIO(), width=200)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def test_layers_are_the_models(backbone) -> None:
 
 
 def test_what_is_for_training_only_is_said(tmp_path) -> None:
-    outcome = run_figure1("test_resnet", 7, 64, tmp_path)
+    outcome = run_figure1(backbone="test_resnet", classes=7, size=64, out=tmp_path)
     training = [record for record in outcome.records if record["part"] == TRAINING]
     assert [record["output"] for record in training] == ["3 x 64 x 64", "7"]
     picture = cv2.imdecode(np.frombuffer(outcome.figures[""], np.uint8), cv2.IMREAD_COLOR)
@@ -39,11 +39,11 @@ def test_what_is_for_training_only_is_said(tmp_path) -> None:
 
 
 def test_another_drawing_in_the_same_folder_is_refused(tmp_path) -> None:
-    run_figure1("test_resnet", 7, 64, tmp_path)
+    run_figure1(backbone="test_resnet", classes=7, size=64, out=tmp_path)
     with pytest.raises(UserError, match="was begun with classes = 7, not 8"):
-        run_figure1("test_resnet", 8, 64, tmp_path)
+        run_figure1(backbone="test_resnet", classes=8, size=64, out=tmp_path)
 
 
 def test_a_size_that_patches_do_not_fit_is_one_sentence(tmp_path) -> None:
     with pytest.raises(UserError, match="test_vit cannot look at pictures of this size"):
-        run_figure1("test_vit", 5, 100, tmp_path)
+        run_figure1(backbone="test_vit", classes=5, size=100, out=tmp_path)

@@ -8,9 +8,9 @@ from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.paper.entries import Entries
-from casmap.paper.figure2 import run_figure2
+from casmap.paper.figure2 import figure2
 from casmap.paper.study import Study
+from casmap.paper.trainings import Entries
 from casmap.tools.pictures import ROWS, SIDE, WITH_OVERLAY, block, side_by_side
 
 
@@ -67,7 +67,7 @@ def picture(png: bytes):
 def test_seven_consecutive_photos_are_shown(tmp_path):
     scenes = Scenes(classes=4, photos=30, size=64)
     mapper = SaliencyMapper.load()
-    outcome = run_figure2(entries(tmp_path, scenes, "a", "b"), seed=1)
+    outcome = figure2(entries(tmp_path, scenes, "a", "b"), seed=1)
     names = [str(row[0]) for row in outcome.rows]
     begin = scenes.names.index(names[0])
     assert names == scenes.names[begin : begin + 7]
@@ -79,7 +79,7 @@ def test_seven_consecutive_photos_are_shown(tmp_path):
 
 def test_the_supplements_pages_have_seven_photos_of_one_class_each(tmp_path):
     scenes = Scenes(classes=4, photos=32, size=64)
-    outcome = run_figure2(entries(tmp_path, scenes, "a"), seed=0, classes=3)
+    outcome = figure2(entries(tmp_path, scenes, "a"), seed=0, classes=3)
     assert len(outcome.figures) == 3
     assert outcome.name == "figure2-classes"
     for number, ending in enumerate(outcome.figures):
@@ -90,4 +90,4 @@ def test_the_supplements_pages_have_seven_photos_of_one_class_each(tmp_path):
 def test_too_few_photos_of_too_few_classes_are_one_sentence(tmp_path):
     scenes = Scenes(classes=4, photos=24, size=64)  # six of each
     with pytest.raises(UserError, match="Only 0 classes have 7 photos or more, and 2 were asked for"):
-        run_figure2(entries(tmp_path, scenes, "a"), seed=0, classes=2)
+        figure2(entries(tmp_path, scenes, "a"), seed=0, classes=2)

@@ -10,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from casmap.data.batches import normalised
 from casmap.errors import UserError
+from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
-from casmap.inference.saliency_map import SaliencyMap, binary_mask
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_classifier, save_classifier
-from casmap.paper.claims import HOLDS, TIE
 from casmap.paper.figure3 import (
     PAPER_CLASSIFIERS,
     QUICK_CLASSIFIERS,
     claims,
+    fetched,
     figure3,
     form,
     planned,
     random_mask,
     run_figure3,
-    versions,
 )
+from casmap.paper.outcome import HOLDS, TIE
 from casmap.paper.setting import find_setting
+from casmap.tools.versions import inpainted, versions
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)), st.integers(0, 9))
@@ -47,23 +47,6 @@ def test_a_random_mask_has_nothing_to_do_with_the_mask() -> None:
     assert not np.array_equal(random_mask(mask, 0), random_mask(mask, 1))
 
 
-def test_versions_by_hand() -> None:
-    f = Classifier("test_resnet", classes=3)
-    pictures = np.random.default_rng(0).integers(0, 255, (2, 32, 32, 3), np.uint8)
-    masks = np.zeros((2, 32, 32), bool)
-    masks[:, 8:16, 8:16] = True
-    filled = 255 - pictures
-    seen = versions(f, pictures, masks, filled)
-    whole = normalised(pictures, f.mean, f.std)
-    assert list(seen) == ["whole", "masked-in", "masked-out", "inpainted"]
-    torch.testing.assert_close(seen["whole"], whole)
-    assert (seen["masked-in"][:, :, :8] == 0).all()
-    torch.testing.assert_close(seen["masked-in"][:, :, 8:16, 8:16], whole[:, :, 8:16, 8:16])
-    assert (seen["masked-out"][:, :, 8:16, 8:16] == 0).all()
-    torch.testing.assert_close(seen["masked-in"] + seen["masked-out"], whole)
-    torch.testing.assert_close(seen["inpainted"], normalised(filled, f.mean, f.std))
-
-
 @pytest.fixture
 def setting(small):
     return replace(small, data="scenes:classes=3,photos=12,size=32", test="scenes:classes=3,photos=20,size=32")
@@ -75,14 +58,14 @@ def classifier(path, classes, seed=0, backbone="test_resnet"):
     return str(path)
 
 
-def test_accuracies_are_counted_and_a_second_start_asks_nobody(setting, tmp_path, quiet, monkeypatch) -> None:
+def test_accuracies_are_counted_and_a_second_start_asks_nobody(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("casmap.paper.figure3.KEPT", 16)  # twenty photos in two parts
     photos = setting.held_out_photos()
     places = [
         classifier(tmp_path / f"{backbone}.safetensors", list(photos.classes), backbone=backbone)
         for backbone in ("test_resnet", "test_efficientnet")
     ]
-    outcome = run_figure3(setting, None, places, tmp_path, quiet)
+    outcome = run_figure3(setting, classifiers=places, out=tmp_path)
     assert [str(row[0]) for row in outcome.rows] == ["test_resnet", "test_efficientnet"]
     cells = {(r["classifier"], r["masks"], r["version"]): r["accuracy"] for r in outcome.records}
     assert len(cells) == 2 * (1 + 3 * 3)
@@ -91,19 +74,19 @@ def test_accuracies_are_counted_and_a_second_start_asks_nobody(setting, tmp_path
     (path,) = tmp_path.glob("trainings/E-shared-F-*/mapping.safetensors")
     pictures = np.stack([photos.image(i) for i in range(len(photos))])
     masks = binary_mask(SaliencyMapper.load(path).masks(pictures)[0])
-    filled = np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)])
+    f.eval()
     with torch.no_grad():
-        for version, images in versions(f.eval(), pictures, masks, filled).items():
+        for version, images in versions(pictures, masks, inpainted(pictures, masks), f.mean, f.std).items():
             right = float((f(images).argmax(dim=1).numpy() == photos.labels).mean())
             masker = "none" if version == "whole" else "Baseline"
             assert cells["test_resnet", masker, version] == pytest.approx(
                 right, abs=0.051
             )  # one at the border may flip
     monkeypatch.setattr("casmap.paper.figure3.look", lambda *_: pytest.fail("asked again"))
-    assert run_figure3(setting, None, places, tmp_path, quiet) == outcome
+    assert run_figure3(setting, classifiers=places, out=tmp_path) == outcome
 
 
-def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew(setting, tmp_path, quiet) -> None:
+def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew(setting, tmp_path) -> None:
     classes = list(setting.held_out_photos().classes)
     for folder in ("a", "b"):
         (tmp_path / folder / "c").mkdir(parents=True)
@@ -111,34 +94,34 @@ def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew
         classifier(tmp_path / folder / "c" / "classifier.safetensors", classes, seed)
         for seed, folder in enumerate("ab")
     ]
-    outcome = run_figure3(setting, None, places, tmp_path, quiet)
+    outcome = run_figure3(setting, classifiers=places, out=tmp_path)
     assert [str(row[0]) for row in outcome.rows] == places
     classifier(Path(places[0]), classes, seed=7)
     before = len(list((tmp_path / "figure3" / "parts").iterdir()))
-    run_figure3(setting, None, places, tmp_path, quiet)
+    run_figure3(setting, classifiers=places, out=tmp_path)
     assert len(list((tmp_path / "figure3" / "parts").iterdir())) == 2 * before
 
 
-def test_a_classifier_of_other_classes_is_refused_before_anything_is_trained(setting, tmp_path, quiet) -> None:
+def test_a_classifier_of_other_classes_is_refused_before_anything_is_trained(setting, tmp_path) -> None:
     place = classifier(tmp_path / "other.safetensors", ["cat", "dog"])
     with pytest.raises(UserError, match="does not know exactly the 3 classes"):
-        run_figure3(setting, None, [place], tmp_path / "out", quiet)
+        run_figure3(setting, classifiers=[place], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_mappings_alone_need_classifiers_and_none_may_be_called_random(setting, tmp_path, quiet) -> None:
+def test_mappings_alone_need_classifiers_and_none_may_be_called_random(setting, tmp_path) -> None:
     with pytest.raises(UserError, match="Name the classifiers to ask"):
-        run_figure3(setting, [tmp_path / "m.onnx"], None, tmp_path / "out", quiet)
+        run_figure3(setting, mappings=[tmp_path / "m.onnx"], out=tmp_path / "out")
     (tmp_path / "random").mkdir()
     mapping = tmp_path / "random" / "mapping.onnx"
     mapping.write_bytes(SHIPPED.read_bytes())
     with pytest.raises(UserError, match="cannot be called 'random'"):
-        run_figure3(setting, [mapping], ["lite0"], tmp_path / "out", quiet)
+        run_figure3(setting, mappings=[mapping], classifiers=["lite0"], out=tmp_path / "out")
 
 
-def test_the_quick_form_trains_its_classifiers(setting, tmp_path, quiet, monkeypatch) -> None:
+def test_the_quick_form_trains_its_classifiers(setting, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("casmap.paper.figure3.QUICK_CLASSIFIERS", {"test_resnet": 2, "test_efficientnet": 1})
-    outcome = run_figure3(setting, None, None, tmp_path, quiet)
+    outcome = run_figure3(setting, out=tmp_path)
     assert [str(row[0]) for row in outcome.rows] == [
         "test_resnet, seed 0", "test_resnet, seed 1", "test_efficientnet, seed 0",
     ]  # fmt: skip
@@ -160,6 +143,14 @@ def test_the_papers_classifiers_are_twenty_resnets_and_seventeen_of_torchvision(
     assert len(ready) == len(set(PAPER_CLASSIFIERS)) == 17
     plan = planned(find_setting("ImageNet", paper=True), 1_281_167, 1000)
     assert [(one.runs, one.maps) for one in plan] == [(1, True), (1, True), (20, False)]  # f(0) is pretrained
+
+
+def test_classifiers_that_are_named_are_neither_trained_nor_fetched() -> None:
+    paper = find_setting("ImageNet", paper=True)
+    assert len(planned(paper, 1_281_167, 1000, classifiers=["lite0"])) == 2  # CASM and Baseline
+    assert planned(paper, 1_281_167, 1000, mappings=[SHIPPED], classifiers=["lite0"]) == []
+    assert len(fetched(paper)) == 17
+    assert not fetched(paper, classifiers=["lite0"])
 
 
 def answers(masked_in: float, masked_out: float, inpainted: float, photos: int = 200):

@@ -4,7 +4,7 @@ import pytest
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
-from casmap.paper.plan import Planned, activations, disk, memory, print_plan
+from casmap.paper.plan import Planned, activations, disk, memory
 from casmap.training.recipes import PAPER, QUICK
 
 
@@ -36,11 +36,3 @@ def test_memory_grows_with_the_sample_set_the_batch_and_an_encoder_of_its_own(si
     assert memory(Planned("x", QUICK.replace(thinning="L", encoder="separate"), 2000, 40)) > plain + 4 * 4 * f
     twice = memory(Planned("x", QUICK.replace(thinning="L", batch=64), 2000, 40))
     assert twice - plain == pytest.approx(4 * 32 * 2 * activations("test_resnet", 96))
-
-
-def test_the_plan_is_printed_with_its_sum(quiet) -> None:
-    print_plan([Planned("f(0)", QUICK, 2000, 40, first=True, maps=False), Planned("CASM", QUICK, 2000, 40)], quiet)
-    told = quiet.file.getvalue()
-    assert "in all" in told
-    assert "450" in told
-    assert "600" in told

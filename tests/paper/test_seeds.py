@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from casmap.paper.claims import FAILS, HOLDS, TIE
+from casmap.paper.outcome import FAILS, HOLDS, TIE
 from casmap.paper.seeds import planned, run_seeds, seeds_outcome
 
 
-def test_trainings_differ_by_their_seeds_and_share_f0(small, quiet, tmp_path) -> None:
-    outcome = run_seeds(small, 2, tmp_path, quiet)
+def test_trainings_differ_by_their_seeds_and_share_f0(small, tmp_path) -> None:
+    outcome = run_seeds(small, each=2, out=tmp_path)
     assert [(record["mapping"], record["seed"]) for record in outcome.records] == [
         ("CASM", 0), ("CASM", 1), ("Baseline", 0), ("Baseline", 1),
     ]  # fmt: skip
@@ -51,14 +51,14 @@ def test_what_could_be_chance_is_not_settled(small, casm, baseline, verdict) -> 
 
 
 def test_the_plan_counts_all_trainings(small) -> None:
-    first, *others = planned(5, small, photos=60, classes=20)
+    first, *others = planned(small, photos=60, classes=20, each=5)
     assert (first.runs, first.maps, first.first_steps, first.steps) == (1, False, 4, 0)
     assert [(one.what, one.runs, one.steps) for one in others] == [("CASM", 5, 20), ("Baseline", 5, 20)]
 
 
-def test_more_trainings_go_on_with_those_that_are_there(small, quiet, tmp_path) -> None:
-    run_seeds(small, 2, tmp_path, quiet)
+def test_more_trainings_go_on_with_those_that_are_there(small, tmp_path) -> None:
+    run_seeds(small, each=2, out=tmp_path)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("trainings/E-*/mapping.safetensors")}
-    outcome = run_seeds(small, 3, tmp_path, quiet)
+    outcome = run_seeds(small, each=3, out=tmp_path)
     assert len(outcome.records) == 6
     assert {path: path.stat().st_mtime_ns for path in before} == before

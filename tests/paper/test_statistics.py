@@ -6,19 +6,23 @@ import numpy as np
 import pytest
 
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, total_variation
-from casmap.paper.claims import FAILS, HOLDS, TIE
-from casmap.paper.entries import Entries
+from casmap.paper.outcome import FAILS, HOLDS, TIE
 from casmap.paper.statistics import AREA, ENTROPY, TOTAL_VARIATION, run_statistics, statistics
+from casmap.paper.trainings import Entries
 
 
 @pytest.fixture
-def entries(small, tmp_path, quiet):
-    setting = replace(small, data="scenes:classes=3,photos=12,size=32", test="scenes:classes=3,photos=20,size=32")
-    return Entries.open("statistics", setting, None, tmp_path, quiet)
+def setting(small):
+    return replace(small, data="scenes:classes=3,photos=12,size=32", test="scenes:classes=3,photos=20,size=32")
 
 
-def test_statistics_are_those_of_the_masks(entries, quiet) -> None:
-    outcome = run_statistics(entries, quiet)
+@pytest.fixture
+def entries(setting, tmp_path):
+    return Entries.open("statistics", setting, mappings=None, out=tmp_path)
+
+
+def test_statistics_are_those_of_the_masks(setting, entries, tmp_path) -> None:
+    outcome = run_statistics(setting, out=tmp_path)
     pictures = np.stack([entries.photos.image(index) for index in range(len(entries.photos))])
     for record, mapper in zip(outcome.records, entries.mappers.values(), strict=True):
         masks, _ = mapper.masks(pictures)

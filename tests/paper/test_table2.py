@@ -12,8 +12,7 @@ from casmap.evaluation.table import compare
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.files import load_classifier, load_mapping
 from casmap.paper import table2 as module
-from casmap.paper.claims import FAILS, HOLDS, TIE
-from casmap.paper.outcome import write_outcome
+from casmap.paper.outcome import FAILS, HOLDS, TIE, write_outcome
 from casmap.paper.table2 import VARIANTS, measure, planned, run_table2, table2
 
 
@@ -30,8 +29,8 @@ def test_the_rows_are_the_papers() -> None:
     ]  # fmt: skip
 
 
-def test_each_row_is_trained_as_it_says_from_one_classifier_and_a_second_start_trains_nothing(folder, small, quiet):
-    outcome = run_table2(small, folder, quiet)
+def test_each_row_is_trained_as_it_says_from_one_classifier_and_a_second_start_trains_nothing(folder, small):
+    outcome = run_table2(small, out=folder)
     trained = {path: path.stat().st_mtime_ns for path in folder.glob("trainings/*/mapping.safetensors")}
     assert len(trained) == len(VARIANTS)
     recipes = [load_mapping(path)[1]["recipe"] for path in trained]
@@ -42,21 +41,21 @@ def test_each_row_is_trained_as_it_says_from_one_classifier_and_a_second_start_t
     (first,) = folder.glob("trainings/classifier-*/classifier.safetensors")
     beginnings = {load_classifier(path.parent / "classifier.safetensors")[1]["origin"] for path in trained}
     assert beginnings == {f"f(0) is the classifier given, {first.name}."}
-    again = run_table2(small, folder, quiet)
+    again = run_table2(small, out=folder)
     assert again == outcome
     assert {path: path.stat().st_mtime_ns for path in trained} == trained
 
 
-def test_om_and_f1_are_left_out_where_the_encoder_tells_no_classes(folder, small, quiet) -> None:
-    outcome = run_table2(small, folder, quiet)
+def test_om_and_f1_are_left_out_where_the_encoder_tells_no_classes(folder, small) -> None:
+    outcome = run_table2(small, out=folder)
     told = {str(row[0]): [str(cell) for cell in row[1:4]] for row in outcome.rows}
     for name, (om, le, f1) in told.items():
         separate = " N " in name
         assert (om == "-", le == "-", f1 == "-") == (separate, False, separate)
 
 
-def test_numbers_are_those_of_an_evaluation(folder, small, quiet) -> None:
-    run_table2(small, folder, quiet)
+def test_numbers_are_those_of_an_evaluation(folder, small) -> None:
+    run_table2(small, out=folder)
     (file,) = (folder / "table2" / "parts").glob("e-*.json")
     part = json.loads(file.read_text())
     (path,) = folder.glob("trainings/E-shared-L100-*/mapping.safetensors")
@@ -66,8 +65,8 @@ def test_numbers_are_those_of_an_evaluation(folder, small, quiet) -> None:
     assert part["area"] == pytest.approx(float(row.values["area"].mean()), rel=1e-5)
 
 
-def test_a_study_stopped_in_the_middle_ends_as_one_that_was_not(small, quiet, tmp_path, folder, monkeypatch):
-    whole = run_table2(small, folder, quiet)
+def test_a_study_stopped_in_the_middle_ends_as_one_that_was_not(small, tmp_path, folder, monkeypatch):
+    whole = run_table2(small, out=folder)
     calls = []
 
     def stopping(mapper, photos):
@@ -78,18 +77,18 @@ def test_a_study_stopped_in_the_middle_ends_as_one_that_was_not(small, quiet, tm
 
     monkeypatch.setattr(module, "measure", stopping)
     with pytest.raises(KeyboardInterrupt):
-        run_table2(small, tmp_path, quiet)
+        run_table2(small, out=tmp_path)
     assert sorted(path.name[:2] for path in (tmp_path / "table2" / "parts").iterdir()) == ["a-", "b-"]
     assert not list((tmp_path / "table2").glob("table2.*"))
-    outcome = run_table2(small, tmp_path, quiet)
+    outcome = run_table2(small, out=tmp_path)
     assert outcome.records == whole.records
     assert len(calls) == 3 + len(VARIANTS) - 2
 
 
-def test_other_options_in_the_same_folder_are_refused(folder, small, quiet) -> None:
-    run_table2(small, folder, quiet)
+def test_other_options_in_the_same_folder_are_refused(folder, small) -> None:
+    run_table2(small, out=folder)
     with pytest.raises(UserError, match=r"table2 was begun with recipe.steps = 4, not 5"):
-        run_table2(replace(small, recipe=small.recipe.replace(steps=5)), folder, quiet)
+        run_table2(replace(small, recipe=small.recipe.replace(steps=5)), out=folder)
 
 
 def values(errors: dict[str, float], f1: dict[str, float] | None = None, photos: int = 2000):
@@ -127,29 +126,29 @@ def test_the_best_of_each_column_is_bold(small) -> None:
     assert best["(k) E N L100"] == [False, False, False]
 
 
-def test_its_files_are_written(folder, small, quiet) -> None:
-    write_outcome(run_table2(small, folder, quiet), folder / "table2", quiet)
+def test_its_files_are_written(folder, small) -> None:
+    write_outcome(run_table2(small, out=folder), folder / "table2")
     for ending in ("csv", "md", "json", "html", "png"):
         assert (folder / "table2" / f"table2.{ending}").stat().st_size > 0
 
 
-def test_a_photo_less_to_measure_on_is_another_study(folder, small, quiet) -> None:
-    run_table2(small, folder, quiet)
+def test_a_photo_less_to_measure_on_is_another_study(folder, small) -> None:
+    run_table2(small, out=folder)
     with pytest.raises(UserError, match="was begun with test = "):
-        run_table2(replace(small, test=small.test.replace("photos=40", "photos=39")), folder, quiet)
+        run_table2(replace(small, test=small.test.replace("photos=40", "photos=39")), out=folder)
 
 
-def test_photos_that_changed_under_the_same_name_are_noticed(tmp_path, small, quiet) -> None:
+def test_photos_that_changed_under_the_same_name_are_noticed(tmp_path, small) -> None:
     write_photos(Scenes(classes=2, photos=6, size=32), tmp_path / "data")
     setting = replace(small, data="scenes:classes=2,photos=8,size=32", test=str(tmp_path / "data" / "photos"))
     setting = replace(setting, masks=tmp_path / "data" / "masks")
-    run_table2(setting, tmp_path / "out", quiet)
+    run_table2(setting, out=tmp_path / "out")
     next((tmp_path / "data" / "photos").rglob("*.png")).unlink()
     with pytest.raises(UserError, match=r"was begun with photos to measure on = '6 photos, .*', not '5 photos, "):
-        run_table2(setting, tmp_path / "out", quiet)
+        run_table2(setting, out=tmp_path / "out")
 
 
-def test_a_recipe_with_a_second_stage_is_trained_without_it(small, quiet) -> None:
+def test_a_recipe_with_a_second_stage_is_trained_without_it(small) -> None:
     two_stages = small.recipe.replace(taught_steps=3, casm_size=32)
     recipes = [one.recipe for one in planned(replace(small, recipe=two_stages), 60, 20) if one.maps]
     assert len(recipes) == len(VARIANTS)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number
 from casmap.models.files import load_classifier, load_mapping
-from casmap.paper.claims import FAILS, HOLDS, TIE
+from casmap.paper.outcome import FAILS, HOLDS, TIE
 from casmap.paper.table3 import (
     PAPER,
     SHARES,
@@ -42,8 +42,8 @@ def test_too_few_classes_are_one_sentence() -> None:
         split_classes([str(number) for number in range(9)], 0)
 
 
-def test_each_training_and_its_own_f0_know_their_classes_only(small, quiet, tmp_path) -> None:
-    outcome = run_table3(small, tmp_path, quiet)
+def test_each_training_and_its_own_f0_know_their_classes_only(small, tmp_path) -> None:
+    outcome = run_table3(small, out=tmp_path)
     subsets = split_classes(list(small.training_photos().classes), small.recipe.seed)
     wanted = sorted(sorted(name for letter in letters for name in subsets[letter]) for letters in TRAINED_ON)
     mappings = [load_mapping(path)[0].classes for path in tmp_path.glob("trainings/*/mapping.safetensors")]

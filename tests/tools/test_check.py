@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from casmap.data.scenes import Scenes
-from casmap.inference.mapper import SaliencyMapper
-from casmap.tools.check import OWN, Checked, look, run_check, versions
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.reporting import SILENT
+from casmap.tools.check import OWN, CheckResult, check, look
 
 
 class Painter:
@@ -47,13 +48,12 @@ class Corners:
         return None
 
 
-def checked(corner: int, quiet) -> Checked:
-    mapper = SaliencyMapper(Painter(corner), 64)
-    return look(mapper, Corners(), {OWN: (lambda pictures: mapper.masks(pictures)[1], (0.5,) * 3)}, quiet)
+def checked(corner: int) -> CheckResult:
+    return look(SaliencyMapper(Painter(corner), 64), Corners(), {}, SILENT)
 
 
-def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing(quiet) -> None:
-    found = checked(0, quiet)
+def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing() -> None:
+    found = checked(0)
     means = {version: float(values.mean()) for version, values in found.right[OWN].items()}
     assert (means["whole"], means["masked-in"]) == (1.0, 1.0)
     assert found.sure["masked-in"].min() > 0.9
@@ -62,8 +62,8 @@ def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing(quiet) -> None:
     assert "at the top left" in sentence
 
 
-def test_a_mask_beside_the_evidence_is_complained_of(quiet) -> None:
-    found = checked(1, quiet)
+def test_a_mask_beside_the_evidence_is_complained_of() -> None:
+    found = checked(1)
     assert found.sure["inpainted"].min() > 0.9
     told = " ".join(found.complaints)
     assert "still right in 100%" in told
@@ -72,20 +72,8 @@ def test_a_mask_beside_the_evidence_is_complained_of(quiet) -> None:
 
 def test_the_worst_come_first() -> None:
     sure = {"masked-in": np.array([0.9, 0.1, 0.5]), "inpainted": np.array([0.1, 0.9, 0.5])}
-    found = Checked(["a", "b", "c"], np.zeros(3, np.int64), ["x"], {}, sure, np.zeros((3, 4, 4), np.float32), True)
+    found = CheckResult(["a", "b", "c"], np.zeros(3, np.int64), ["x"], {}, sure, np.zeros((3, 4, 4), np.float32), True)
     assert found.worst.tolist() == [1, 2, 0]
-
-
-def test_versions_share_the_picture_between_them() -> None:
-    chance = np.random.default_rng(0)
-    pictures = chance.integers(0, 255, (2, 8, 8, 3), np.uint8)
-    masks = chance.random((2, 8, 8)) > 0.5
-    shown = versions(pictures, masks, 255 - pictures, (0.5, 0.25, 0.0))
-    assert (shown["masked-in"][~masks] == [128, 64, 0]).all()
-    np.testing.assert_array_equal(shown["masked-in"][masks], pictures[masks])
-    np.testing.assert_array_equal(shown["masked-out"][~masks], pictures[~masks])
-    assert (shown["masked-out"][masks] == [128, 64, 0]).all()
-    np.testing.assert_array_equal(shown["inpainted"], 255 - pictures)
 
 
 def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_path) -> None:
@@ -105,13 +93,10 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
     assert page.index(worst["photo"]) < page.index(next(row["photo"] for row in rows if row["worst"] == "20"))
 
 
-def test_photos_of_other_classes_are_compared_with_the_first_opinion(quiet, tmp_path) -> None:
-    from casmap.inference.mapper import SHIPPED
-
-    found = run_check(SHIPPED, "scenes:classes=2,photos=6,size=64", tmp_path, None, None, quiet)
+def test_photos_of_other_classes_are_compared_with_the_first_opinion(tmp_path) -> None:
+    found = check(SHIPPED, "scenes:classes=2,photos=6,size=64", out=tmp_path)
     assert not found.known
     assert found.right[OWN]["whole"].tolist() == [1.0] * 6
-    assert "of the same opinion" in quiet.file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -127,6 +112,15 @@ def test_a_classifier_of_other_classes_is_refused(casmap, mapping, classifier) -
     assert "does not know exactly the 4 classes" in done.sentence()
 
 
-def test_scenes_are_held_out(quiet, tmp_path, mapping) -> None:
-    found = run_check(mapping, "scenes:classes=4,photos=8,size=64", tmp_path, None, None, quiet)
+def test_scenes_are_held_out(tmp_path, mapping) -> None:
+    found = check(mapping, "scenes:classes=4,photos=8,size=64", out=tmp_path)
     assert not set(found.names) & set(Scenes(classes=4, photos=8, size=64).names)
+
+
+def test_a_check_needs_no_matplotlib(fresh, mapping, tmp_path) -> None:
+    """Which is of the extra `studies`; whoever installed `train` alone can check."""
+    blocked = "import sys; sys.modules['matplotlib'] = None; from casmap.cli.main import main; main()"
+    asked = ["check", mapping, "scenes:classes=4,photos=8,size=64", "--out", "sheet"]
+    done = fresh(*asked, start=blocked, cwd=tmp_path)
+    assert done.code == 0, done.complained
+    assert (tmp_path / "sheet" / "check.html").exists()

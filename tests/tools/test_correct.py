@@ -14,23 +14,22 @@ from casmap.evaluation.intervals import paired_interval
 from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
-from casmap.paper.trainings import Trainings
-from casmap.tools.correct import Agreement, Corrected, agreement, correct, truth
+from casmap.tools.correct import Agreement, Corrected, agreement, correct, teach_corrections, truth
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run
 
 
 @pytest.fixture
-def trained(small, quiet, tmp_path):
+def trained(tmp_path):
     """A mapping that has hardly learned anything."""
-    photos = Scenes(classes=4, photos=40, size=64)
-    recipe = small.recipe.replace(size=64)
-    trainings = Trainings(tmp_path / "trainings", quiet)
-    return trainings.mapping(photos, recipe, trainings.classifier(photos, recipe))
+    recipe = QUICK.replace(size=64, batch=4, steps=4, first_steps=4, checkpoint_every=2, threads=1)
+    return train(Scenes(classes=4, photos=40, size=64), recipe, Run(tmp_path / "run", recipe)).mapping
 
 
 def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_path) -> None:
     photos = Scenes(classes=4, photos=120, size=64, seed=5)
     few, others = Subset(photos, np.arange(24)), Subset(photos, np.arange(24, 120))
-    path = correct(trained, few, tmp_path / "out", steps=60)
+    path = teach_corrections(trained, few, out=tmp_path / "out", steps=60)
     before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (trained, path))
     assert paired_interval(after, before)[0] > 0.01
     (old, _), (new, about) = load_mapping(trained), load_mapping(path)
@@ -42,8 +41,20 @@ def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_
 
 def test_the_same_corrections_give_the_same_mapping(trained, tmp_path) -> None:
     photos = Scenes(classes=4, photos=12, size=64, seed=5)
-    files = [correct(trained, photos, tmp_path / name, steps=3) for name in ("a", "b")]
+    files = [teach_corrections(trained, photos, out=tmp_path / name, steps=3) for name in ("a", "b")]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_correction_tells_how_far_it_agreed_before_and_after(trained, tmp_path) -> None:
+    scenes = "scenes:classes=4,photos=12,size=64"
+    only = correct(trained, scenes, steps=0, out=tmp_path / "out")
+    assert (only.after, only.mapping) == (None, None)
+    assert not (tmp_path / "out").exists()
+    found = correct(trained, scenes, steps=3, out=tmp_path / "out")
+    assert found.mapping == tmp_path / "out" / "mapping.safetensors"
+    np.testing.assert_array_equal(found.before.overlaps, only.before.overlaps)
+    again = agreement(SaliencyMapper.load(found.mapping), Scenes(classes=4, photos=12, size=64))
+    np.testing.assert_array_equal(found.after.overlaps, again.overlaps)
 
 
 def test_agreement_is_the_iou_of_the_binary_mask(trained) -> None:
@@ -95,12 +106,12 @@ def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos
 def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
     photos = Scenes(classes=2, photos=8, size=64)
     with pytest.raises(UserError, match="cannot learn any more"):
-        correct(SHIPPED, photos, tmp_path / "a")
+        teach_corrections(SHIPPED, photos, out=tmp_path / "a")
     with pytest.raises(UserError, match="Only 4 photos are corrected"):
-        correct(trained, Subset(photos, np.arange(4)), tmp_path / "b")
-    correct(trained, photos, tmp_path / "c", steps=1)
+        teach_corrections(trained, Subset(photos, np.arange(4)), out=tmp_path / "b")
+    teach_corrections(trained, photos, out=tmp_path / "c", steps=1)
     with pytest.raises(UserError, match="already holds a mapping"):
-        correct(trained, photos, tmp_path / "c", steps=1)
+        teach_corrections(trained, photos, out=tmp_path / "c", steps=1)
 
 
 def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> None:

@@ -7,6 +7,7 @@ import typer
 
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Parts, Split
+from casmap.cli.tables_studies import print_check, print_correction
 from casmap.io.atomic import write_whole
 
 
@@ -23,9 +24,10 @@ def check(
     split: Split = None,
 ) -> None:
     """Say without boxes whether masks can be trusted: what classifiers still see, warnings, the worst photos first."""
-    from casmap.tools.check import run_check
+    from casmap.tools.check import check
 
-    run_check(mapping, data, out, classifier, split, console)
+    print_check(check(mapping, data, classifiers=classifier or (), out=out, split=split, reporter=reporter))
+    console.print(f"\nSheet: {out / 'check.html'}", soft_wrap=True)
 
 
 def correct(
@@ -40,9 +42,11 @@ def correct(
     steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
 ) -> None:
     """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
-    from casmap.tools.correct import run_correct
+    from casmap.tools.correct import correct
 
-    run_correct(mapping, data, boxes, masks, split, out, steps, console)
+    print_correction(
+        correct(mapping, data, boxes=boxes, masks=masks, split=split, out=out, steps=steps, reporter=reporter)
+    )
 
 
 def evaluate(

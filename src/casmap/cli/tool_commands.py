@@ -71,4 +71,6 @@ def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help=
     from casmap.cli.tables_evaluation import print_rows
     from casmap.tools.demo import run_demo
 
-    print_rows(run_demo(out, seed, console), console)
+    found = run_demo(out=out, seed=seed, reporter=reporter)
+    print_rows(found.results, console)
+    console.print(f"\nTable:  {found.table}\nReport: {found.page}\nMaps:   {found.maps}")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.data.subsets import few_of_each
@@ -13,11 +12,12 @@ from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, mean_of, percent
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.plan import Experiment, Planned, planned_first
 from casmap.paper.plots import curves
 from casmap.paper.setting import Setting, thinned
 from casmap.paper.table2 import measure
 from casmap.paper.trainings import begin
+from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import is_ready
 
 COUNTS = (1, 3, 10, 30)
@@ -25,14 +25,14 @@ TENTH = 0.1
 WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
 
 
-def run_fewshot(setting: Setting, out: Path, console: Console) -> Outcome:
+def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Train CASM on 1, 3, 10, 30, a tenth and all photos of each class, for the same number of steps.
 
     Once with the f(0) of all photos; once with one that had the same few, unless pretrained weights are f(0) as they
     are. A class with fewer photos than a count has all of them in it.
     """
     photos, held_out = setting.both()
-    study, trainings = begin("fewshot", setting, photos, held_out, out, console)
+    study, trainings = begin("fewshot", setting, photos, held_out, out, reporter)
     largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
     sets: dict[str, PhotoSet] = {
         str(count): few_of_each(photos, count, setting.recipe.seed)
@@ -109,3 +109,6 @@ def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, set
         records,
         {"": curves(drawn, "LE of CASM", "photos of each class", "LE, percent")},
     )
+
+
+STUDY = Experiment(run_fewshot, planned)

@@ -67,19 +67,13 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     return found
 
 
-def run_figure1(backbone: str, classes: int, size: int, out: Path) -> Outcome:
+def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 224, out: Path) -> Outcome:
     """The mapping of a backbone: its picture, and a table of its layers."""
     classifier = Classifier(backbone, classes)
     Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})
     found = layers(classifier, Decoder(classifier.stage_channels), size)
-    rows = [
-        [
-            Cell(layer.name),
-            Cell(layer.part),
-            Cell(layer.size),
-            Cell(f"{layer.parameters:,}" if layer.parameters else ""),
-        ]
-        for layer in found
+    texts = [
+        (layer.name, layer.part, layer.size, f"{layer.parameters:,}" if layer.parameters else "") for layer in found
     ]
     records = [
         {"layer": layer.name, "part": layer.part, "output": layer.size, "parameters": layer.parameters}
@@ -92,7 +86,7 @@ def run_figure1(backbone: str, classes: int, size: int, out: Path) -> Outcome:
         "the mapping: one pass, when maps are extracted. The second pass, of a classifier over the masked-out photo, "
         "is for training only. Where the encoder is shared, it is the classifier itself.",
         ["layer", "part", "output", "parameters"],
-        rows,
+        [[*map(Cell, row)] for row in texts],
         records,
         {"": draw(found, backbone)},
     )

@@ -1,19 +1,33 @@
 """Figure 2: consecutive photos; what is masked in, masked out, and painted over, for mappings side by side."""
 
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.images import encode_png
 from casmap.io.names import file_name
-from casmap.paper.entries import Entries
 from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.plan import Experiment
+from casmap.paper.setting import Setting
+from casmap.paper.trainings import Entries, Files, planned_entries
+from casmap.reporting import SILENT, Reporter
 from casmap.tools.pictures import SHOWN, side_by_side
 
 THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the supplement's three
 
 
-def run_figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
+def run_figure2(
+    setting: Setting, *, mappings: Files = None, of_classes: int | None = None, out: Path, reporter: Reporter = SILENT
+) -> Outcome:
+    """Show what mappings named, or the supplement's three, mask of the photos of the setting."""
+    entries = Entries.open("figure2", setting, mappings=mappings, out=out, thinnings=THINNINGS, reporter=reporter)
+    return figure2(entries, setting.recipe.seed, of_classes)
+
+
+def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
     """Seven consecutive photos by lot; or seven of each of so many classes by lot, a picture each."""
     photos, mappers = entries.photos, entries.mappers
     chance = np.random.default_rng((seed, 2))
@@ -64,3 +78,6 @@ def of_class(photos: PhotoSet, label: int, chance: np.random.Generator) -> list[
     own = np.flatnonzero(photos.labels == label)
     begin = int(chance.integers(len(own) - SHOWN + 1))
     return [int(index) for index in own[begin : begin + SHOWN]]
+
+
+STUDY = Experiment(run_figure2, partial(planned_entries, thinnings=THINNINGS))

@@ -10,26 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.progress import Progress
 
-from casmap.data.batches import normalised
 from casmap.data.resizing import resize
 from casmap.errors import UserError
 from casmap.evaluation.numbers import apart, columns, mean_of, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.components import Binary, binary_mask
-from casmap.inference.saliency_map import SaliencyMap
 from casmap.models.classifier import Classifier
-from casmap.paper.claims import Claim, verdict_below
-from casmap.paper.entries import Entries
-from casmap.paper.entries import planned as planned_mappings
-from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import dots
 from casmap.paper.setting import Setting, from_nothing
-from casmap.paper.trainings import Trainings
-from casmap.tools.classifiers import VERSIONS, WHOLE, fingerprint, opened, short_names
+from casmap.paper.trainings import Entries, Files, Trainings, planned_entries
+from casmap.reporting import SILENT, Reporter
+from casmap.tools.classifiers import fingerprint, opened, short_names
+from casmap.tools.versions import VERSIONS, WHOLE, inpainted, versions
 from casmap.training.recipes import PAPER, Recipe
 
 RANDOM = "random"
@@ -48,37 +43,40 @@ PAPER_CLASSIFIERS = tuple(
 )  # fmt: skip
 PAPER_RESNETS = 20
 
-Pictures = npt.NDArray[np.uint8]
-Binaries = npt.NDArray[np.bool_]
-
 
 def run_figure3(
-    setting: Setting, mappings: list[Path] | None, named: list[str] | None, out: Path, console: Console
+    setting: Setting,
+    *,
+    mappings: Files = None,
+    classifiers: Sequence[str] | None = None,
+    out: Path,
+    reporter: Reporter = SILENT,
 ) -> Outcome:
     """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
 
-    mappings, named: files and classifiers that were named; else both are trained on the photos of the setting.
+    mappings, classifiers: that were named; else both are trained on the photos of the setting.
     """
-    if mappings and not named:
+    if mappings and not classifiers:
         raise UserError("Name the classifiers to ask, e.g. --classifier lite0 --classifier lite1.")
     if not mappings:  # before anything is trained
-        for place in named or form(setting)[1]:
+        for place in classifiers or form(setting)[1]:
             opened(place, setting.training_photos())
-    entries = Entries.open("figure3", setting, mappings, out, console)
+    entries = Entries.open("figure3", setting, mappings=mappings, out=out, reporter=reporter)
     if RANDOM in entries.mappers:
         raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
-    places = dict(zip(short_names(named), named, strict=True)) if named else find_classifiers(setting, out, console)
+    named = zip(short_names(list(classifiers or ())), classifiers or (), strict=True)
+    places = dict(named) or find_classifiers(setting, out, reporter)
     asked = {name: opened(place, entries.photos) for name, place in places.items()}
-    found = ask(entries, asked, console)
+    found = ask(entries, asked, reporter)
     shared = str(next(iter(entries.mappers.values())).about["backbone"])
     backbones = {name: f.backbone for name, f in asked.items()}
     return figure3(found, backbones, shared, list(entries.mappers), entries.data, entries.papers)
 
 
-def find_classifiers(setting: Setting, out: Path, console: Console) -> dict[str, str]:
+def find_classifiers(setting: Setting, out: Path, reporter: Reporter) -> dict[str, str]:
     """Those of the form, where none was named: quick ones are trained, the paper's are its own."""
     recipes, ready = form(setting)
-    photos, trainings = setting.training_photos(), Trainings(out / "trainings", console)
+    photos, trainings = setting.training_photos(), Trainings(out / "trainings", reporter=reporter)
     trained = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
     return trained | {name: name for name in ready}
 
@@ -95,13 +93,15 @@ def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
     return recipes, PAPER_CLASSIFIERS if paper else ()
 
 
-def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
-    """What is trained where neither mappings nor classifiers are named."""
-    recipes, _ = form(setting)
+def planned(
+    setting: Setting, photos: int, classes: int, mappings: Files = None, classifiers: object = None
+) -> list[Planned]:
+    """What run_figure3 trains."""
+    recipes = {} if mappings or classifiers else form(setting)[0]
     counts = Counter(recipe.backbone for recipe in recipes.values())
     each = {recipe.backbone: recipe for recipe in recipes.values()}
     return [
-        *planned_mappings(setting, photos, classes),
+        *planned_entries(setting, photos, classes, mappings=mappings),
         *(
             Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
             for backbone, count in counts.items()
@@ -109,8 +109,13 @@ def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     ]
 
 
+def fetched(setting: Setting, mappings: object = None, classifiers: object = None) -> Sequence[str]:
+    """Classifiers whose weights are to be had, where none is named."""
+    return () if mappings or classifiers else form(setting)[1]
+
+
 def ask(
-    entries: Entries, asked: Mapping[str, Classifier], console: Console
+    entries: Entries, asked: Mapping[str, Classifier], reporter: Reporter
 ) -> dict[str, dict[str, dict[str, list[bool]]]]:
     """For each classifier, system and version, photo by photo, whether it is right; some photos at a time are kept."""
     key = hashlib.sha256("".join(f"{name} {fingerprint(f)} " for name, f in asked.items()).encode()).hexdigest()[:8]
@@ -120,7 +125,9 @@ def ask(
         total: dict[str, dict[str, list[bool]]] = {name: {} for name in asked}
         for begin in range(0, len(photos), KEPT):
             chosen = range(begin, min(begin + KEPT, len(photos)))
-            part = entries.study.part(f"{system} {begin} {key}", partial(look, entries, asked, system, chosen, console))
+            part = entries.study.part(
+                f"{system} {begin} {key}", partial(look, entries, asked, system, chosen, reporter)
+            )
             for name, of in part.items():
                 for version, right in of.items():
                     total[name].setdefault(version, []).extend(right)
@@ -130,42 +137,26 @@ def ask(
 
 
 def look(
-    entries: Entries, asked: Mapping[str, Classifier], system: str, chosen: range, console: Console
+    entries: Entries, asked: Mapping[str, Classifier], system: str, chosen: range, reporter: Reporter
 ) -> dict[str, Any]:
     """Whether each classifier is right about the chosen photos, whole and as a system's masks leave them."""
     photos, first = entries.photos, next(iter(entries.mappers))
     mapper = entries.mappers[first if system == RANDOM else system]
     size, masks_of = entries.mappers[first].size, system_of(mapper, photos)
     right: dict[str, dict[str, list[bool]]] = {name: {version: [] for version in (WHOLE, *VERSIONS)} for name in asked}
-    with Progress(console=console, transient=True) as bar:
-        for at in bar.track(range(chosen.start, chosen.stop, BATCH), description=f"{system}, photo {chosen.start} on"):
-            batch = range(at, min(at + BATCH, chosen.stop))
-            pictures = np.stack([resize(photos.image(index), size, "crop") for index in batch])
-            masks = binary_mask(masks_of(pictures)[0])
-            if system == RANDOM:
-                masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
-            filled = [SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)]
-            for name, f in asked.items():
-                for version, images in versions(f, pictures, masks, np.stack(filled)).items():
-                    with torch.inference_mode():
-                        seen = f(images).argmax(dim=1).numpy()
-                    right[name][version] += (seen == photos.labels[list(batch)]).tolist()
+    for at in reporter.track(range(chosen.start, chosen.stop, BATCH), f"{system}, photo {chosen.start} on"):
+        batch = range(at, min(at + BATCH, chosen.stop))
+        pictures = np.stack([resize(photos.image(index), size, "crop") for index in batch])
+        masks = binary_mask(masks_of(pictures)[0])
+        if system == RANDOM:
+            masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
+        filled = inpainted(pictures, masks)
+        for name, f in asked.items():
+            for version, images in versions(pictures, masks, filled, f.mean, f.std).items():
+                with torch.inference_mode():
+                    seen = f(images).argmax(dim=1).numpy()
+                right[name][version] += (seen == photos.labels[list(batch)]).tolist()
     return dict(right)
-
-
-def versions(f: Classifier, pictures: Pictures, masks: Binaries, filled: Pictures) -> dict[str, torch.Tensor]:
-    """Pictures (n, S, S, 3) as a classifier sees them whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
-
-    What is masked is 0 after normalisation: the mean colour. filled (n, S, S, 3): the inpainted pictures.
-    """
-    whole = normalised(pictures, f.mean, f.std)
-    b = torch.from_numpy(masks)[:, None].to(whole.dtype)
-    return {
-        WHOLE: whole,
-        "masked-in": b * whole,
-        "masked-out": (1 - b) * whole,
-        "inpainted": normalised(filled, f.mean, f.std),
-    }
 
 
 def random_mask(mask: Binary, seed: int) -> Binary:
@@ -263,3 +254,6 @@ def claims(found: dict[str, dict[str, dict[str, list[bool]]]], mappings: list[st
             verdict_below([left]),
         ),
     ]
+
+
+STUDY = Experiment(run_figure3, planned, fetched)

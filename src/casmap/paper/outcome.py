@@ -1,4 +1,4 @@
-"""What a study has found: on the terminal, as CSV, Markdown, JSON and pictures, and as one page."""
+"""What a study has found: rows, records, pictures and claims; as CSV, Markdown, JSON and one page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from casmap.evaluation.evaluate import Number
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
-from casmap.paper.claims import Claim
 from casmap.tools.page import Section, png_address, write_page
+
+HOLDS, FAILS, TIE = "holds", "does not hold", "not settled"
 
 
 class Cell(str):
@@ -38,10 +36,27 @@ class Cell(str):
         stars = "*" * (2 * self.best + self.unseen)
         return f"{stars}{self}{stars}"
 
-    @property
-    def style(self) -> str:
-        """For the terminal."""
-        return " ".join(["bold"] * self.best + ["italic dim"] * self.unseen)
+
+@dataclass(frozen=True)
+class Claim:
+    """says: the paper's conclusion. paper, here: its numbers and ours. verdict: holds, does not hold, not settled."""
+
+    says: str
+    paper: str
+    here: str
+    verdict: str
+
+
+def verdict_below(differences: Sequence[Number]) -> str:
+    """Whether all differences are below 0: it fails if one is above, as far as its interval can tell.
+
+    >>> below, around, above = Number(-2, -3, -1), Number(0, -1, 1), Number(2, 1, 3)
+    >>> verdict_below([below, below]), verdict_below([below, around]), verdict_below([below, above])
+    ('holds', 'not settled', 'does not hold')
+    """
+    if any(difference.low > 0 for difference in differences):
+        return FAILS
+    return HOLDS if all(difference.high < 0 for difference in differences) else TIE
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,7 @@ class Outcome:
 
     name: of the study and its files. text: how it was measured. head, rows: the table as people read it. records: every
     number, a dictionary for each line of the CSV. figures: PNG files by the ends of their names. claims: the paper's.
+    summary: head and rows for a narrow terminal, where the whole table is too wide for one; it is in no file.
     """
 
     name: str
@@ -60,11 +76,11 @@ class Outcome:
     records: Sequence[Mapping[str, Any]]
     figures: Mapping[str, bytes] = field(default_factory=dict)
     claims: Sequence[Claim] = ()
+    summary: tuple[Sequence[str], Sequence[Sequence[Cell]]] | None = None
 
 
-def write_outcome(outcome: Outcome, folder: Path, console: Console) -> None:
-    """Print it, and write NAME.csv, .md, .html, .json and its pictures; the JSON last: with it, all is there."""
-    print_outcome(outcome, console)
+def write_outcome(outcome: Outcome, folder: Path) -> Path:
+    """Write NAME.csv, .md, .html, .json and its pictures, the JSON last: with it, all is there. Returns the page."""
     pictures = {f"{outcome.name}{ending}.png": picture for ending, picture in outcome.figures.items()}
     for file, picture in pictures.items():
         write_whole(folder / file, picture)
@@ -72,7 +88,8 @@ def write_outcome(outcome: Outcome, folder: Path, console: Console) -> None:
     write_whole(folder / f"{outcome.name}.md", to_markdown(outcome))
     sections = [claims_section(outcome.claims)] if outcome.claims else []
     sections.append(found_section(outcome, "What was found"))
-    write_page(folder / f"{outcome.name}.html", outcome.title, outcome.text, sections)
+    page = folder / f"{outcome.name}.html"
+    write_page(page, outcome.title, outcome.text, sections)
     content = {
         "name": outcome.name,
         "title": outcome.title,
@@ -84,7 +101,7 @@ def write_outcome(outcome: Outcome, folder: Path, console: Console) -> None:
         "claims": [asdict(claim) for claim in outcome.claims],
     }
     write_whole(folder / f"{outcome.name}.json", json.dumps(content, indent=2) + "\n")
-    console.print(f"\nPage: {folder / outcome.name}.html", soft_wrap=True)
+    return page
 
 
 def read_outcome(path: Path) -> Outcome:
@@ -97,18 +114,6 @@ def read_outcome(path: Path) -> Outcome:
     return Outcome(
         content["name"], content["title"], content["text"], content["head"], rows, content["records"], figures, claims
     )  # fmt: skip
-
-
-def print_outcome(outcome: Outcome, console: Console) -> None:
-    """The table and the claims."""
-    table = Table(title=outcome.title)
-    for place, title in enumerate(outcome.head):
-        table.add_column(title, justify="right" if place else "left")
-    for row in outcome.rows:
-        table.add_row(*(Text(cell, cell.style) for cell in row))
-    console.print(table)
-    for claim in outcome.claims:
-        console.print(f"{claim.says}: {claim.verdict} ({claim.here})", soft_wrap=True)
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:

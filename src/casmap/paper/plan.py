@@ -1,21 +1,19 @@
-"""What a study would take, before anything is trained: runs, steps, disk, memory."""
+"""A study that trains, and what it would take before anything is trained: runs, steps, disk, memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
+from casmap.paper.outcome import Outcome
 from casmap.paper.setting import Setting
 from casmap.training.recipes import Recipe
 from casmap.training.thinning import find_thinning
 
-GB = 1e9
 FLOAT = 4  # bytes
 GRAPHS = 2  # passes whose activations wait for gradients at once: clean and masked; a separate encoder's, too
 
@@ -52,27 +50,25 @@ def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
     return [first] if setting.trains_first(classes) else []
 
 
-def print_plan(planned: Sequence[Planned], console: Console) -> None:
-    """A row for each kind of training, and all together; runs follow one another, so memory does not add up."""
-    table = Table(title="what this would take")
-    for place, title in enumerate(("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")):
-        table.add_column(title, justify="right" if place else "left")
-    for one in planned:
-        table.add_row(
-            one.what, str(one.runs), f"{one.first_steps:,}", f"{one.steps:,}", f"{disk(one) / GB:.1f}",
-            f"{memory(one) / GB:.1f}",
-        )  # fmt: skip
-    table.add_section()
-    table.add_row(
-        "in all", str(sum(one.runs for one in planned)), f"{sum(one.first_steps for one in planned):,}",
-        f"{sum(one.steps for one in planned):,}", f"{sum(map(disk, planned)) / GB:.1f}",
-        f"{max(map(memory, planned)) / GB:.1f}",
-    )  # fmt: skip
-    console.print(table)
-    console.print(
-        "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "
-        "and the optimisers' state, the sample set, and the activations of a batch; 32-bit numbers. Photos not counted."
-    )
+def planned_mappings(
+    setting: Setting, photos: int, classes: int, recipes: Mapping[str, Recipe], runs: int = 1
+) -> list[Planned]:
+    """Mappings by name, each trained so many times, all from one f(0)."""
+    named = [Planned(name, recipe, photos, classes, runs) for name, recipe in recipes.items()]
+    return planned_first(setting, photos, classes) + named
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A study that trains; the module casmap.paper.NAME has that of `casmap study NAME` as STUDY.
+
+    run(setting, *, out, reporter, **options): conduct it; options are the study's own. plan(setting, photos, classes,
+    **options): what it trains. fetched(setting, **options): classifiers whose weights it takes from elsewhere.
+    """
+
+    run: Callable[..., Outcome]
+    plan: Callable[..., list[Planned]]
+    fetched: Callable[..., Sequence[str]] = lambda setting, **options: ()
 
 
 def disk(one: Planned) -> float:

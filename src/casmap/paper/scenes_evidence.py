@@ -1,82 +1,96 @@
 """Does CASM hold more of the evidence than Baseline? On scenes, where it is known; at equal area; over seeds."""
 
-import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Row, System, map_photos, measure
-from casmap.evaluation.intervals import paired_interval
+from casmap.evaluation.evaluate import map_photos
+from casmap.evaluation.evaluate import measure as evaluate
+from casmap.evaluation.numbers import apart, columns, points, turned
 from casmap.evaluation.table import system_of
-from casmap.io.atomic import write_whole
+from casmap.inference.mapper import SaliencyMapper
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.study import Study
+from casmap.reporting import SILENT, Reporter
 from casmap.tools.pair import train_pair
 from casmap.training.recipes import QUICK
 
 PHOTOS, HELD_OUT_PHOTOS = 2000, 500
-MEASURES = {"LE": -1, "LE at area": -1, "evidence recall": 1, "evidence precision": 1}  # 1: more is better
+MEASURES = ("LE", "LE at area", "evidence recall", "evidence precision")  # shares
+AREAS = ("binary area", "area")
+SYSTEMS = ("CASM", "Baseline")
+APART = "CASM - Baseline"
+
+Values = dict[str, list[float]]  # for each measure, photo by photo
 
 
-def run_evidence(out: Path, seeds: list[int], console: Console) -> dict[str, object]:
-    """Train the pair for each seed, measure both, and print the paired difference with its interval."""
-    rows: dict[str, list[Row]] = {"CASM": [], "Baseline": []}
-    area = QUICK.area or 0.0
-    for seed in seeds:
-        recipe = QUICK.replace(seed=seed)
-        mappers = train_pair(Scenes(photos=PHOTOS, seed=seed, size=recipe.size), out / f"seed-{seed}", recipe, console)
-        photos = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
-        for name, mapper in mappers.items():
-            rows[name].append(_measure(name, system_of(mapper, photos), photos))
-    result = summarise(rows, seeds, area)
-    print_summary(result, console)
-    write_whole(out / "evidence.json", json.dumps(result, indent=2) + "\n")
-    console.print(f"\nAll numbers: {out / 'evidence.json'}")
-    return result
+def run_evidence(*, out: Path, seeds: Sequence[int] = (1, 2, 3), reporter: Reporter = SILENT) -> Outcome:
+    """Train the pair for each seed, and measure both; seeds that were measured before are not measured again."""
+    options = {"area": QUICK.area, "size": QUICK.size, "steps": QUICK.steps, "photos": PHOTOS}
+    study = Study(out, options | {"photos to measure on": HELD_OUT_PHOTOS})
+    found = [study.part(f"seed-{seed}", partial(measured, seed, out / f"seed-{seed}", reporter)) for seed in seeds]
+    return evidence({name: [of[name] for of in found] for name in SYSTEMS}, seeds)
 
 
-def _measure(name: str, system: System, photos: Scenes) -> Row:
-    row = measure(name, map_photos(system, photos, photos.size, "crop"), QUICK.area)
+def measured(seed: int, out: Path, reporter: Reporter) -> dict[str, Values]:
+    """CASM and Baseline, trained and measured on the scenes of a seed."""
+    recipe = QUICK.replace(seed=seed)
+    scenes = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
+    held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
+    mappers = train_pair(scenes, recipe, out=out, reporter=reporter)
+    return {name: measure(name, mapper, held_out) for name, mapper in mappers.items()}
+
+
+def measure(name: str, mapper: SaliencyMapper, photos: Scenes) -> Values:
+    """All measures, photo by photo."""
+    row = evaluate(name, map_photos(system_of(mapper, photos), photos, photos.size, "crop"), QUICK.area)
     if "evidence recall" not in row.values:
         raise UserError(f"{name}'s masks cannot be brought to the area {QUICK.area}, so there is nothing to compare.")
-    return row
+    return {key: row.values[key].tolist() for key in (*MEASURES, *AREAS)}
 
 
-def summarise(rows: dict[str, list[Row]], seeds: list[int], area: float) -> dict[str, object]:
+def evidence(values: dict[str, list[Values]], seeds: Sequence[int]) -> Outcome:
     """Means by seed and over all photos of all seeds, and CASM - Baseline photo by photo."""
-    keys = [*MEASURES, "binary area", "area"]
-    systems = {
-        name: {key: [float(row.values[key].mean()) for row in of_seeds] for key in keys}
-        for name, of_seeds in rows.items()
+    differences = {
+        key: apart(*(np.concatenate([of[key] for of in values[name]]) for name in SYSTEMS)) for key in MEASURES
     }
-    differences = {}
-    for key in MEASURES:
-        casm, baseline = (np.concatenate([row.values[key] for row in rows[name]]) for name in ("CASM", "Baseline"))
-        differences[key] = [float((casm - baseline).mean()), *paired_interval(casm, baseline)]
-    return {"seeds": seeds, "area": area, "systems": systems, "CASM - Baseline": differences}
-
-
-def print_summary(result: dict[str, object], console: Console) -> None:
-    """The table: every seed, and the paired differences."""
-    systems, differences = result["systems"], result["CASM - Baseline"]
-    assert isinstance(systems, dict)
-    assert isinstance(differences, dict)
-    table = Table(
-        title=f"scenes, seeds {result['seeds']}, evidence at binary area {result['area']}; each seed, then the mean"
-    )
-    for column in ("", *systems, "CASM - Baseline [95 %]"):
-        table.add_column(column, justify="right" if column else "left")
-    for key in [*MEASURES, "binary area", "area"]:
-        scale = 1 if "area" in key and key not in MEASURES else 100
-        digits = 3 if scale == 1 else 1
+    rows, records = [], [dict[str, Any](measure="area asked for", value=QUICK.area)]
+    for key in (*MEASURES, *AREAS):
+        scale, digits = (100, 1) if key in MEASURES else (1, 3)
         cells = []
-        for numbers in systems.values():
-            each = " ".join(f"{scale * number:.{digits}f}" for number in numbers[key])
-            cells.append(f"{each} | {scale * float(np.mean(numbers[key])):.{digits}f}")
-        difference = differences.get(key)
-        text = "" if difference is None else "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * x for x in difference))
-        table.add_row(key, *cells, text)
-    console.print(table)
+        for name, of_seeds in values.items():
+            means = [float(np.mean(of[key])) for of in of_seeds]
+            each = " ".join(f"{scale * mean:.{digits}f}" for mean in means)
+            cells.append(Cell(f"{each} | {scale * float(np.mean(means)):.{digits}f}"))
+            records += [
+                {"measure": key, "of": name, "seed": seed, "value": mean}
+                for seed, mean in zip(seeds, means, strict=True)
+            ]
+        if key in differences:
+            records.append({"measure": key, "of": APART, **columns("value", differences[key])})
+        rows.append([Cell(key), *cells, Cell(points(differences[key]) if key in differences else "")])
+    more = differences["evidence recall"]
+    return Outcome(
+        "evidence",
+        f"Evidence: scenes, seeds {list(seeds)}, at binary area {QUICK.area}; each seed, then the mean",
+        f"{PHOTOS} scenes to train on and {HELD_OUT_PHOTOS} to measure on for each seed, whose evidence is known. Both "
+        f"mappings start from one f(0); one threshold for all pictures, so that binary masks cover {QUICK.area} of "
+        "them on average. Shares in percent; differences photo by photo, 95 % intervals over the photos of all seeds.",
+        ["", *values, f"{APART} [95 %]"],
+        rows,
+        records,
+        claims=[
+            Claim(
+                "CASM's masks hold more of the evidence than Baseline's, at equal area",
+                "in words, without numbers",
+                f"evidence recall, {APART}: {points(more)}",
+                verdict_below([turned(more)]),
+            )
+        ],
+    )

@@ -6,29 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from scipy.stats import ttest_ind
 
 from casmap.evaluation.evaluate import Number
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.claims import FAILS, HOLDS, TIE, Claim
-from casmap.paper.entries import PAIR
-from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome
+from casmap.paper.plan import Experiment, Planned, planned_mappings
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, thinned
 from casmap.paper.table2 import measure
-from casmap.paper.trainings import begin
+from casmap.paper.trainings import PAIR, begin
+from casmap.reporting import SILENT, Reporter
 
 SIGNIFICANT = 0.05
 PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
 
 
-def run_seeds(setting: Setting, trainings_each: int, out: Path, console: Console) -> Outcome:
+def run_seeds(setting: Setting, *, each: int = 5, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Train each so many times, with seeds that follow one another; f(0) is the same for all, as in the paper."""
     photos, held_out = setting.both()
-    study, trainings = begin("seeds", setting, photos, held_out, out, console)
-    seeds = [setting.recipe.seed + number for number in range(trainings_each)]
+    study, trainings = begin("seeds", setting, photos, held_out, out, reporter)
+    seeds = [setting.recipe.seed + number for number in range(each)]
 
     def measured(name: str, seed: int) -> dict[str, Any]:
         first = trainings.classifier(photos, setting.recipe)
@@ -42,12 +40,10 @@ def run_seeds(setting: Setting, trainings_each: int, out: Path, console: Console
     return seeds_outcome(errors, seeds, len(held_out), setting)
 
 
-def planned(trainings_each: int, setting: Setting, photos: int, classes: int) -> list[Planned]:
+def planned(setting: Setting, photos: int, classes: int, *, each: int = 5) -> list[Planned]:
     """What run_seeds trains."""
     recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in PAIR.items()}
-    return planned_first(setting, photos, classes) + [
-        Planned(name, recipe, photos, classes, runs=trainings_each) for name, recipe in recipes.items()
-    ]
+    return planned_mappings(setting, photos, classes, recipes, runs=each)
 
 
 def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int, setting: Setting) -> Outcome:
@@ -58,11 +54,7 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
     interval = test.confidence_interval(0.95)
     difference = float(np.mean(errors["CASM"]) - np.mean(errors["Baseline"]))
     rows = [
-        [
-            Cell(name),
-            *(Cell(f"{100 * f(of):.1f}") for f in (np.mean, min, max)),
-            Cell(f"{100 * np.std(of, ddof=1):.1f}"),
-        ]
+        [Cell(name), *(Cell(f"{100 * f(of):.1f}") for f in (np.mean, min, max, partial(np.std, ddof=1)))]
         for name, of in errors.items()
     ]
     records = [
@@ -91,3 +83,6 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
             )
         ],
     )
+
+
+STUDY = Experiment(run_seeds, planned)

@@ -92,6 +92,7 @@ def is_scenes(data: str) -> bool:
 
 def find_setting(
     data: str | None,
+    *,
     quick: bool = False,
     paper: bool = False,
     recipe: str | None = None,

@@ -1,12 +1,11 @@
 """Basic statistics of masks: how regular, how decided, how varied in size."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import Progress
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
@@ -16,10 +15,12 @@ from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, t
 from casmap.evaluation.numbers import apart, columns, mean_of
 from casmap.evaluation.table import FORMULAS
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.claims import Claim, verdict_below
-from casmap.paper.entries import Entries
-from casmap.paper.outcome import Cell, Outcome
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.plan import Experiment
 from casmap.paper.plots import histograms
+from casmap.paper.setting import Setting
+from casmap.paper.trainings import Entries, Files, planned_entries
+from casmap.reporting import SILENT, Reporter
 
 BATCH = 16
 TOTAL_VARIATION, ENTROPY, AREA, SPREAD = "total variation", "mask entropy", "mean mask", "spread of volume"
@@ -27,23 +28,23 @@ SHOWN = (TOTAL_VARIATION, ENTROPY, AREA)
 PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "0.19 and 0.14"}  # CASM and Baseline
 
 
-def run_statistics(entries: Entries, console: Console) -> Outcome:
-    """Measure the masks of all photos, central crop."""
+def run_statistics(setting: Setting, *, mappings: Files = None, out: Path, reporter: Reporter = SILENT) -> Outcome:
+    """Measure the masks of all photos, central crop: of mappings named, or of CASM and Baseline."""
+    entries = Entries.open("statistics", setting, mappings=mappings, out=out, reporter=reporter)
     found = {
-        name: entries.study.part(name, partial(measure, mapper, entries.photos, console))
+        name: entries.study.part(name, partial(measure, mapper, entries.photos, reporter))
         for name, mapper in entries.mappers.items()
     }
     return statistics(found, entries.data, entries.papers)
 
 
-def measure(mapper: SaliencyMapper, photos: PhotoSet, console: Console) -> dict[str, Any]:
+def measure(mapper: SaliencyMapper, photos: PhotoSet, reporter: Reporter) -> dict[str, Any]:
     """Total variation, entropy and mean of the mask of each photo."""
     parts = []
-    with Progress(console=console, transient=True) as bar:
-        for at in bar.track(range(0, len(photos), BATCH), description="masks"):
-            images = [photos.image(index) for index in range(at, min(at + BATCH, len(photos)))]
-            masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
-            parts.append(np.stack([total_variation(masks), mask_entropy(masks), mean_mask(masks)]))
+    for at in reporter.track(range(0, len(photos), BATCH), "masks"):
+        images = [photos.image(index) for index in range(at, min(at + BATCH, len(photos)))]
+        masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
+        parts.append(np.stack([total_variation(masks), mask_entropy(masks), mean_mask(masks)]))
     values = np.concatenate(parts, axis=1)
     return {name: of.tolist() for name, of in zip(SHOWN, values, strict=True)}
 
@@ -126,3 +127,6 @@ def text(number: Number, signed: bool = False) -> str:
     size = max(abs(number.low), abs(number.high))
     form = f"{{:{'+' if signed else ''}{',.0f' if size >= 100 else '.1f' if size >= 10 else '.3f'}}}"
     return "{} [{}, {}]".format(*(form.format(x) for x in (number.value, number.low, number.high)))
+
+
+STUDY = Experiment(run_statistics, planned_entries)

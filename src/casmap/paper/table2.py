@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.evaluation.evaluate import localization_errors, map_photos
@@ -14,12 +13,12 @@ from casmap.evaluation.localization import continuous_f1, official_metric
 from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.claims import Claim, verdict_below
-from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned, planned_first
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.plan import Experiment, Planned, planned_mappings
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, algorithm1_only, thinned
 from casmap.paper.trainings import begin
+from casmap.reporting import SILENT, Reporter
 from casmap.training.recipes import Recipe
 
 Pairs = tuple[tuple[str, str], ...]
@@ -74,10 +73,10 @@ CONCLUSIONS: dict[str, tuple[str, Pairs]] = {
 }
 
 
-def run_table2(setting: Setting, out: Path, console: Console) -> Outcome:
+def run_table2(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Train and measure all eleven from the same f(0); what is done is not done again."""
     photos, held_out = setting.both()
-    study, trainings = begin("table2", setting, photos, held_out, out, console)
+    study, trainings = begin("table2", setting, photos, held_out, out, reporter)
     base = algorithm1_only(setting.recipe)
     recipes = {variant: variant.recipe(base, len(photos)) for variant in VARIANTS}
 
@@ -92,9 +91,7 @@ def run_table2(setting: Setting, out: Path, console: Console) -> Outcome:
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     """What run_table2 trains."""
     recipes = {variant.name: variant.recipe(algorithm1_only(setting.recipe), photos) for variant in VARIANTS}
-    return planned_first(setting, photos, classes) + [
-        Planned(name, recipe, photos, classes) for name, recipe in recipes.items()
-    ]
+    return planned_mappings(setting, photos, classes, recipes)
 
 
 def measure(mapper: SaliencyMapper, photos: PhotoSet) -> dict[str, Any]:
@@ -154,3 +151,6 @@ def conclude(says: str, measure: str, pairs: Pairs, rows: dict[str, tuple[Varian
         ", ".join(f"({a}) - ({b}) {points(difference)}" for (a, b), difference in apart_by.items()),
         verdict_below(below),
     )
+
+
+STUDY = Experiment(run_table2, planned)

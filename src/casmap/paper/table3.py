@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from casmap.data.photos import PhotoSet
 from casmap.data.subsets import of_classes
@@ -16,12 +15,12 @@ from casmap.evaluation.intervals import bootstrap_statistic
 from casmap.evaluation.numbers import columns, mean_of, percent, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
-from casmap.paper.claims import FAILS, HOLDS, TIE, Claim, verdict_below
-from casmap.paper.outcome import Cell, Outcome
-from casmap.paper.plan import Planned
+from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome, verdict_below
+from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import ranked
 from casmap.paper.setting import Setting, algorithm1_only, from_nothing, thinned
 from casmap.paper.trainings import begin
+from casmap.reporting import SILENT, Reporter
 
 Floats = npt.NDArray[np.float64]
 Letters = npt.NDArray[np.str_]
@@ -39,12 +38,12 @@ PAPER = {
 SMALL = 0.03  # what "negligible" may mean: the paper's own are below 2 points
 
 
-def run_table3(setting: Setting, out: Path, console: Console) -> Outcome:
+def run_table3(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Six trainings, each with its own f(0) that has seen its classes only, each measured on all subsets."""
     photos, held_out = setting.both()
     subsets = split_classes(list(photos.classes), setting.recipe.seed)
     of_subset = which_subset(held_out, subsets)
-    study, trainings = begin("table3", setting, photos, held_out, out, console)
+    study, trainings = begin("table3", setting, photos, held_out, out, reporter)
     base = from_nothing(algorithm1_only(setting.recipe))
 
     def measured(letters: str) -> dict[str, Any]:
@@ -193,3 +192,6 @@ def _paper_gap(letters: str) -> float:
 
 def _named(letters: str) -> str:
     return ", ".join(letters)
+
+
+STUDY = Experiment(run_table3, planned)

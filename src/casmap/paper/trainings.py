@@ -1,36 +1,41 @@
-"""The trainings that studies share: each is done once, wherever it is asked for again."""
+"""The trainings that studies share, each done once wherever it is asked for again, and the mappings they look at."""
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from casmap.data.photos import PhotoSet
-from casmap.inference.mapper import SaliencyMapper
+from casmap.data.sources import open_photos
+from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.paper.plan import Planned, planned_mappings
 from casmap.paper.setting import Setting, key_of, thinned
 from casmap.paper.study import Study
+from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import first_classifier
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
 from casmap.training.scores import SCORES
 
+Files = Sequence[Path] | None
+PAIR = {"CASM": "L100", "Baseline": "F"}  # what the paper compares, and its thinnings
+
 
 class Trainings:
     """Classifiers and mappings in one folder, each in a folder of its own, named by what it was made of."""
 
-    def __init__(self, folder: Path, console: Console) -> None:
-        self.folder, self.console = folder, console
+    def __init__(self, folder: Path, *, reporter: Reporter = SILENT) -> None:
+        self.folder, self.reporter = folder, reporter
 
     def classifier(self, photos: PhotoSet, recipe: Recipe) -> Path:
         """The file of f(0), trained on these photos as the recipe says."""
         folder = self._folder(f"classifier-{recipe.backbone}-{recipe.seed}", photos, recipe, "")
         done = folder / "classifier.safetensors"
         if not done.exists():
-            self.console.rule(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
-            run = Run(folder, recipe, resume=True)
+            self.reporter.heading(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
+            run = Run(folder, recipe, resume=True, reporter=self.reporter)
             with run.begun(photos):
                 first_classifier(photos, recipe, run)
         return done
@@ -42,15 +47,10 @@ class Trainings:
         folder = self._folder(name, photos, recipe, given)
         done = folder / "mapping.safetensors"
         if not done.exists():
-            self.console.rule(f"a mapping: score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}")
-            train_mapping(photos, recipe, Run(folder, recipe, resume=True), str(classifier))
+            how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
+            self.reporter.heading(f"a mapping: {how}")
+            train_mapping(photos, recipe, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
         return done
-
-    def mappers(self, photos: PhotoSet, base: Recipe, thinnings: Mapping[str, str]) -> dict[str, SaliencyMapper]:
-        """A mapping for each name, trained with its thinning, all from one f(0)."""
-        first = self.classifier(photos, base)
-        recipes = {name: thinned(base, thinning, len(photos)) for name, thinning in thinnings.items()}
-        return {name: SaliencyMapper.load(self.mapping(photos, recipe, first)) for name, recipe in recipes.items()}
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
         made_of = json.dumps([json.loads(recipe.to_json()), describe(photos), given])
@@ -58,8 +58,61 @@ class Trainings:
 
 
 def begin(
-    name: str, setting: Setting, photos: PhotoSet, held_out: PhotoSet, out: Path, console: Console
+    name: str, setting: Setting, photos: PhotoSet, held_out: PhotoSet, out: Path, reporter: Reporter
 ) -> tuple[Study, Trainings]:
     """The folder of a study that trains, which goes on only with the same options and photos, and what it may train."""
     keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
-    return Study(out / name, setting.options() | keys), Trainings(out / "trainings", console)
+    return Study(out / name, setting.options() | keys), Trainings(out / "trainings", reporter=reporter)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a study of masks looks at: photos, what they are called, and mappings by name."""
+
+    study: Study
+    photos: PhotoSet
+    data: str
+    mappers: dict[str, SaliencyMapper]
+
+    @property
+    def papers(self) -> bool:
+        """Whether the first two are CASM and Baseline, of which the paper speaks."""
+        return list(self.mappers)[:2] == list(PAIR)
+
+    @classmethod
+    def open(
+        cls,
+        name: str,
+        setting: Setting,
+        *,
+        mappings: Files,
+        out: Path,
+        thinnings: dict[str, str] = PAIR,
+        reporter: Reporter = SILENT,
+    ) -> "Entries":
+        """Files that were named look at DATA itself; where none was, mappings are trained on it, all from one f(0).
+
+        Whatever can be refused is, before anything is trained.
+        """
+        if not mappings:
+            photos, held_out, base = setting.training_photos(), setting.held_out_photos(), setting.recipe
+            study, trainings = begin(name, setting, photos, held_out, out, reporter)
+            first = trainings.classifier(photos, base)
+            recipes = {entry: thinned(base, thinning, len(photos)) for entry, thinning in thinnings.items()}
+            files = {entry: trainings.mapping(photos, recipe, first) for entry, recipe in recipes.items()}
+            mappers = {entry: SaliencyMapper.load(file) for entry, file in files.items()}
+            return cls(study, held_out, setting.data, mappers)
+        data = setting.test or setting.data
+        photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
+        named = dict(zip(names_of(list(mappings)), mappings, strict=True))
+        mappers = {entry: SaliencyMapper.load(path) for entry, path in named.items()}
+        keys = {entry: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for entry, path in named.items()}
+        return cls(Study(out / name, {"photos": key_of(photos), "mappings": keys}), photos, data, mappers)
+
+
+def planned_entries(
+    setting: Setting, photos: int, classes: int, mappings: Files = None, thinnings: dict[str, str] = PAIR, **_: object
+) -> list[Planned]:
+    """What Entries.open trains, whatever other options a study has."""
+    recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in thinnings.items()}
+    return [] if mappings else planned_mappings(setting, photos, classes, recipes)

@@ -6,27 +6,29 @@ trained on intact pictures. A mapping of that classifier alone has no reason to 
 classifier-agnostic one has.
 """
 
-import json
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import TOLERANCE
 from casmap.evaluation.evidence import alpha_for_area
-from casmap.evaluation.intervals import bootstrap_interval
+from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
 from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SaliencyMapper
-from casmap.io.atomic import write_whole
+from casmap.io.images import encode_png
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_classifier
 from casmap.models.network import SaliencyNetwork
-from casmap.tools.page import Section, data_address, write_page
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.study import Study
+from casmap.reporting import SILENT, Reporter
 from casmap.tools.pair import train_pair
 from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block
 from casmap.training.first_classifier import first_classifier
@@ -35,61 +37,35 @@ from casmap.training.run import Run
 
 PHOTOS, HELD_OUT_PHOTOS = 2000, 500
 AREA = 0.2  # both cues together cover about 0.07 of these pictures
+BATCH = 50
+SIDES = ("left", "right")
+SHARES = ("binary area", "accuracy without left", "accuracy without right")
 
 
-def run_twins(out: Path, seed: int, console: Console) -> dict[str, object]:
-    """Train f(0) on half-destroyed twins, the pair on intact ones; print how much of each half is covered."""
+def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outcome:
+    """Train f(0) on half-destroyed twins and the pair on intact ones, and measure how much of each half they cover."""
     recipe = QUICK.replace(seed=seed, area=AREA, flip=False)  # a mirrored picture would swap the halves
+    options = {"seed": seed, "area": AREA, "size": recipe.size, "steps": recipe.steps, "photos": PHOTOS}
+    study = Study(out, options | {"photos to measure on": HELD_OUT_PHOTOS})
     intact = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins")
     destroyed = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins", destroyed="right")
-    run = Run(out / "first", recipe, resume=True)
+    run = Run(out / "first", recipe, resume=True, reporter=reporter)
     with run.begun(destroyed):
         first_classifier(destroyed, recipe, run)
-    mappers = train_pair(intact, out, recipe, console, classifier=out / "first" / "classifier.safetensors")
-    mappers["untrained"] = untrained(out / "first" / "classifier.safetensors", recipe.size, seed)
-
+    first = out / "first" / "classifier.safetensors"
+    mappers = train_pair(intact, recipe, out=out, classifier=first, reporter=reporter)
+    mappers["untrained"] = untrained(first, recipe.size, seed)
     photos = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size, variant="split-twins")
-    pictures = np.stack([photos.image(i) for i in range(len(photos))])
-    result: dict[str, object] = {"seed": seed, "area": AREA}
-    table = Table(title=f"split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}")
-    for column in (
-        "",
-        "left (f(0) uses it)",
-        "right (f(0) cannot)",
-        "binary area",
-        "f accuracy, left hidden",
-        "right hidden",
-    ):
-        table.add_column(column, justify="right" if column else "left")
-    for name, mapper in mappers.items():
-        numbers = measure(mapper, photos, pictures)
-        result[name] = numbers
-        table.add_row(
-            name,
-            *(
-                "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * x for x in numbers[key]))
-                if len(numbers[key]) > 1
-                else f"{numbers[key][0]:.3f}"
-                for key in numbers
-            ),
-        )
-    console.print(table)
-    write_whole(out / "twins.json", json.dumps(result, indent=2) + "\n")
-    shown = [
-        (name, data_address(block(mapper([photos.image(i) for i in range(SHOWN)]), WITH_OVERLAY)))
-        for name, mapper in mappers.items()
-    ]
-    write_page(out / "twins.html", "Twins", (__doc__ or "").strip(), [Section("Maps", pictures=shown)])
-    console.print(f"\nAll numbers: {out / 'twins.json'}\nPictures:    {out / 'twins.html'}")
-    return result
+    found = {name: study.part(name, partial(measure, mapper, photos)) for name, mapper in mappers.items()}
+    shown = [photos.image(index) for index in range(SHOWN)]
+    figures = {f"-{name}": encode_png(block(mapper([*shown]), WITH_OVERLAY)) for name, mapper in mappers.items()}
+    return twins(found, seed, figures)
 
 
-def measure(
-    mapper: SaliencyMapper, photos: Scenes, pictures: np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
-) -> dict[str, list[float]]:
+def measure(mapper: SaliencyMapper, photos: Scenes) -> dict[str, Any]:
     """Coverage of the left and the right cue by binary masks of equal area, and what the classifier still sees."""
-    outputs = [mapper.masks(pictures[at : at + 50]) for at in range(0, len(pictures), 50)]
-    masks = np.concatenate([mask for mask, _ in outputs])
+    pictures = np.stack([photos.image(index) for index in range(len(photos))])
+    masks, _ = _looked_at(mapper, pictures)
     binary = binary_mask(masks, alpha_for_area(masks, AREA))
     if abs(float(binary.mean()) - AREA) > TOLERANCE:
         raise UserError(f"A mapping's masks cannot be brought to the area {AREA}, so there is nothing to compare.")
@@ -102,19 +78,16 @@ def measure(
         for half, part in enumerate(parts):
             covered[half].append(float((binary[index] & part).sum() / max(1, part.sum())))
             hidden[half][index][part] = grey
-    accuracy = []
-    for pictures_without in hidden:
-        logits = np.concatenate([mapper.masks(pictures_without[at : at + 50])[1] for at in range(0, len(pictures), 50)])
-        accuracy.append(float((logits.argmax(axis=1) == photos.labels).mean()))
-    numbers = {
-        side: [float(np.mean(values)), *bootstrap_interval(np.array(values))]
-        for side, values in zip(("left", "right"), covered, strict=True)
-    }
-    return numbers | {
-        "area": [float(binary.mean())],
-        "accuracy without left": [accuracy[0]],
-        "accuracy without right": [accuracy[1]],
-    }
+    right = [_looked_at(mapper, without)[1].argmax(axis=1) == photos.labels for without in hidden]
+    shares = [float(binary.mean()), *(float(told.mean()) for told in right)]
+    return dict(zip(SIDES, covered, strict=True)) | dict(zip(SHARES, shares, strict=True))
+
+
+def _looked_at(
+    mapper: SaliencyMapper, pictures: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    outputs = [mapper.masks(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
+    return np.concatenate([masks for masks, _ in outputs]), np.concatenate([logits for _, logits in outputs])
 
 
 def untrained(classifier: Path, size: int, seed: int) -> SaliencyMapper:
@@ -123,3 +96,32 @@ def untrained(classifier: Path, size: int, seed: int) -> SaliencyMapper:
     torch.manual_seed(seed)
     decoder = Mapping(encoder.stage_channels).decoder
     return SaliencyMapper(SaliencyNetwork(encoder, decoder, list(about["classes"]), predicts=True), size)
+
+
+def twins(found: dict[str, dict[str, Any]], seed: int, figures: dict[str, bytes]) -> Outcome:
+    """A row for each mapping, and whether CASM covers more of the half that f(0) cannot use."""
+    rows, records = [], []
+    for name, of in found.items():
+        left, right = (mean_of(of[side]) for side in SIDES)
+        shares = {key: of[key] for key in SHARES}
+        rows.append([*map(Cell, (name, percent(left), percent(right), *(f"{share:.3f}" for share in shares.values())))])
+        about = {"mapping": name, "seed": seed, "area": AREA}
+        records.append(about | columns("left", left) | columns("right", right) | shares)
+    more = apart(found["CASM"]["right"], found["Baseline"]["right"])
+    return Outcome(
+        "twins",
+        f"Split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}",
+        (__doc__ or "").strip(),
+        ["", "left (f(0) uses it)", "right (f(0) cannot)", "binary area", "f accuracy, left hidden", "right hidden"],
+        rows,
+        records,
+        figures,
+        [
+            Claim(
+                "CASM covers more of the half that f(0) cannot use than Baseline",
+                "its example, in words",
+                f"share of the right half's evidence, CASM - Baseline: {points(more)}",
+                verdict_below([turned(more)]),
+            )
+        ],
+    )

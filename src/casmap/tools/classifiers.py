@@ -14,8 +14,6 @@ from casmap.models.files import load_classifier
 from casmap.training.first_classifier import check_weights, load_backbone
 
 THOUSAND = "imagenet-1k"
-VERSIONS = ("masked-in", "masked-out", "inpainted")  # of a photo, beside the whole one
-WHOLE = "whole"
 
 
 def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:

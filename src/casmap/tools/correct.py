@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 from torch.nn.functional import binary_cross_entropy
 
 from casmap.data.batches import Batches
@@ -23,6 +20,7 @@ from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
+from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import one_cycle
 
 STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
@@ -30,40 +28,33 @@ SMALLEST_CROP = 0.5
 ENOUGH = 5  # corrected photos, below which nothing is learned
 
 
-def run_correct(
+@dataclass(frozen=True)
+class CorrectionResult:
+    """How far a mapping agrees with people; where it was taught, the new file, and how far that one does."""
+
+    before: "Agreement"
+    after: "Agreement | None" = None
+    mapping: Path | None = None
+
+
+def correct(
     mapping: Path,
     data: str,
-    boxes: Path | None,
-    masks: Path | None,
-    split: str | None,
-    out: Path,
-    steps: int,
-    console: Console,
-) -> dict[str, "Agreement"]:
-    """Measure a mapping on corrected photos, train its decoder on them, and measure again."""
+    *,
+    boxes: Path | None = None,
+    masks: Path | None = None,
+    split: str | None = None,
+    out: Path = Path("runs/corrected"),
+    steps: int = STEPS,
+    reporter: Reporter = SILENT,
+) -> CorrectionResult:
+    """Measure a mapping on corrected photos, train its decoder on them, and measure again; steps 0: only measure."""
     photos = open_photos(data, boxes=boxes, masks=masks, split=split)
-    found = {"before": agreement(SaliencyMapper.load(mapping), photos)}
-    if steps:
-        path = correct(mapping, photos, out, steps, console)
-        found["after"] = agreement(SaliencyMapper.load(path), photos)
-    print_agreement(found, console)
-    if steps:
-        console.print(f"Mapping: {path}\nIt has seen the corrected photos: judge it by others.", soft_wrap=True)
-    return found
-
-
-def print_agreement(found: dict[str, "Agreement"], console: Console) -> None:
-    """A table by class, the worst first."""
-    table = Table(title="IoU of masks and corrections, percent; the worst class first")
-    for place, title in enumerate(("class", "photos", *found)):
-        table.add_column(title, justify="right" if place else "left")
-    by_class = {when: of.by_class() for when, of in found.items()}
-    for name, (count, _) in by_class["before"].items():
-        table.add_row(name, str(count), *(f"{100 * of[name][1]:.1f}" for of in by_class.values()))
-    table.add_section()
-    overall = (f"{100 * float(of.overlaps.mean()):.1f}" for of in found.values())
-    table.add_row("all", str(len(found["before"].names)), *overall)
-    console.print(table)
+    before = agreement(SaliencyMapper.load(mapping), photos)
+    if not steps:
+        return CorrectionResult(before)
+    path = teach_corrections(mapping, photos, out=out, steps=steps, reporter=reporter)
+    return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
 class Corrected:
@@ -128,7 +119,9 @@ def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     return Agreement(corrected.names, classes, np.array(overlaps))
 
 
-def correct(mapping: Path, photos: PhotoSet, out: Path, steps: int = STEPS, console: Console | None = None) -> Path:
+def teach_corrections(
+    mapping: Path, photos: PhotoSet, *, out: Path, steps: int = STEPS, reporter: Reporter = SILENT
+) -> Path:
     """Train the decoder of a mapping on corrected photos, from where it is; the encoder stays. Returns the new file."""
     if mapping.suffix == ".onnx":
         raise UserError(f"{mapping} cannot learn any more: name the .safetensors file that casmap train wrote.")
@@ -147,9 +140,8 @@ def correct(mapping: Path, photos: PhotoSet, out: Path, steps: int = STEPS, cons
     decoder = copy.deepcopy(network.decoder).requires_grad_(True)
     look = network.encoder.look_believing if decoder.believes else network.encoder.look
     optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=DECAY)
-    with Progress(console=console or Console(quiet=True), transient=True) as bar:
-        given = batches.between(0, steps, torch.device("cpu"))
-        for step, (pictures, _) in enumerate(bar.track(given, total=steps, description="correcting")):
+    with reporter.progress("correcting", steps) as advance:
+        for step, (pictures, _) in enumerate(batches.between(0, steps)):
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
             images, masks = pictures[:, :3], pictures[:, 3:]
             with torch.no_grad():
@@ -159,6 +151,7 @@ def correct(mapping: Path, photos: PhotoSet, out: Path, steps: int = STEPS, cons
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            advance()
     learned = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training") if key in about}
     save_mapping(path, learned, kept | {"corrected": {"photos": len(corrected), "steps": steps}})

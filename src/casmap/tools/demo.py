@@ -1,9 +1,8 @@
 """The whole walk: maps of real photos with the mapping that comes along; then train, extract, evaluate; one page."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from casmap.data.free_photos import free_photos
 from casmap.data.scenes import Scenes
@@ -15,6 +14,7 @@ from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.views import VIEWS
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.reporting import SILENT, Reporter
 from casmap.tools.page import Section, curve, data_address, write_page
 from casmap.tools.pair import train_pair
 from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block, side_by_side
@@ -25,34 +25,43 @@ PHOTOS = 2000
 HELD_OUT_PHOTOS = 400
 
 
-def run_demo(out: Path, seed: int, console: Console) -> Evaluation:
+@dataclass(frozen=True)
+class Demo:
+    """What the walk ends with: numbers, and where they and the pictures are."""
+
+    results: Evaluation
+    table: Path
+    page: Path
+    maps: Path
+
+
+def run_demo(*, out: Path, seed: int = 0, reporter: Reporter = SILENT) -> Demo:
     """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
     real = out / "maps" / "photos"
-    console.rule("Real photos, with the mapping that comes with casmap")
+    reporter.heading("Real photos, with the mapping that comes with casmap")
     if not (real / "boxes.jsonl").exists():
-        extract(free_photos(), out=real, views=VIEWS)
-    console.print(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}", soft_wrap=True)
+        extract(free_photos(), out=real, views=VIEWS, reporter=reporter)
+    reporter.message(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}")
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
     held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
-    mappers = train_pair(photos, out, recipe, console)
+    mappers = train_pair(photos, recipe, out=out, reporter=reporter)
 
     files = out / "scenes"
     if not (files / "boxes.csv").exists():  # written last
         shutil.rmtree(files, ignore_errors=True)
-        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files)
+        write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, reporter=reporter)
     for name in mappers:
         if (out / "maps" / name.lower() / "boxes.jsonl").exists():
             continue
         mapping = out / name.lower() / "mapping.safetensors"
         extract(files / "photos", mapping=mapping, out=out / "maps" / name.lower(), views=VIEWS)
 
-    results = compare(held_out, mappers, area=recipe.area)
-    write_whole(out / "table.json", to_json(results))
-    page = out / "report.html"
-    write_demo_page(page, results, mappers, held_out, out, recipe.area or 0.0)
-    console.print(f"\nTable:  {out / 'table.json'}\nReport: {page}\nMaps:   {out / 'maps'}")
-    return results
+    results = compare(held_out, mappers, area=recipe.area, reporter=reporter)
+    found = Demo(results, out / "table.json", out / "report.html", out / "maps")
+    write_whole(found.table, to_json(results))
+    write_demo_page(found.page, results, mappers, held_out, out, recipe.area or 0.0)
+    return found
 
 
 def write_demo_page(

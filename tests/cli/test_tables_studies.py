@@ -1,0 +1,96 @@
+"""What is printed of studies, checks and corrections."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from casmap.cli import tables_studies
+from casmap.cli.tables_studies import print_check, print_correction, print_plan, print_report, show_outcome, table_of
+from casmap.paper.outcome import HOLDS, Cell, Claim, Outcome
+from casmap.paper.plan import Planned
+from casmap.paper.report import Report
+from casmap.tools.check import OWN, CheckResult
+from casmap.tools.correct import Agreement, CorrectionResult
+from casmap.training.recipes import QUICK
+
+CLAIM = Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """All that was printed; the terminal may be made narrower."""
+    console = Console(file=io.StringIO(), width=200, markup=False, highlight=False)
+    monkeypatch.setattr(tables_studies, "console", console)
+    return console
+
+
+def outcome(**more) -> Outcome:
+    rows = [[Cell("CASM"), Cell("36.1", best=True), Cell("[x]", unseen=True)]]
+    return Outcome("table9", "Table 9", "How.", ["", "LE", "all"], rows, [{"LE": 0.361}], {}, [CLAIM], **more)
+
+
+def test_an_outcome_is_told_with_its_claims_and_written(told, tmp_path) -> None:
+    show_outcome(outcome(), tmp_path)
+    said = told.file.getvalue()
+    for words in ("Table 9", "36.1", "[x]", "CASM is <better>: holds (-1.0 [-2.0, -0.5])", f"{tmp_path}/table9.html"):
+        assert words in said
+    assert (tmp_path / "table9.json").exists()
+
+
+@pytest.mark.parametrize(("width", "wide"), [(159, False), (160, True)])
+def test_a_narrow_terminal_gets_the_summary_and_is_told_where_the_rest_is(told, tmp_path, width, wide) -> None:
+    told.width = width
+    show_outcome(outcome(summary=(["", "in short"], [[Cell("CASM"), Cell("36")]])), tmp_path)
+    said = told.file.getvalue()
+    assert ("in short" in said) != wide
+    assert ("36.1" in said) == wide
+    assert ("table9.md" in said) != wide
+    assert "How." in said  # what the columns mean
+    assert "in short" not in (tmp_path / "table9.json").read_text()
+
+
+def test_the_best_are_bold_and_the_unseen_in_italics() -> None:
+    table = table_of("", ["", "", ""], outcome().rows)
+    assert [str(next(iter(column.cells)).style) for column in table.columns] == ["", "bold", "italic dim"]
+
+
+def test_the_plan_is_told_with_its_sum(told) -> None:
+    print_plan([Planned("f(0)", QUICK, 2000, 40, first=True, maps=False), Planned("CASM", QUICK, 2000, 40)])
+    rows = [line.split("│")[1:5] for line in told.file.getvalue().splitlines() if "│" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["f(0)", "1", "600", "0"], ["CASM", "1", "0", "450"], ["in all", "2", "600", "450"],
+    ]  # fmt: skip
+
+
+def test_a_report_is_told_with_its_sum(told) -> None:
+    print_report(Report([CLAIM], Path("studies/report.html")))
+    for words in ("36.1 and 53.5", "Of 1 of the paper's conclusions 1 hold here", "Page: studies/report.html"):
+        assert words in told.file.getvalue()
+
+
+@pytest.mark.parametrize(("known", "words"), [(True, "classifiers are right"), (False, "are of the same opinion")])
+def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> None:
+    shares = {"whole": 1.0, "masked-in": 0.0, "masked-out": 0.5, "inpainted": 1.0}
+    values = {version: np.full(4, share) for version, share in shares.items()}
+    masks = np.random.default_rng(0).random((4, 56, 56)).astype(np.float32)
+    print_check(CheckResult(list("abcd"), np.zeros(4, np.int64), ["x"], {OWN: values}, values, masks, known))
+    said = told.file.getvalue()
+    assert "4 photos: how often" in said
+    assert words in said
+    assert "50.0 [50.0, 50.0]" in said
+    assert "Warning: From the masks alone the classifier is right in 0%" in said
+
+
+def test_a_correction_is_told_by_class_the_worst_first(told) -> None:
+    before = Agreement(["a", "b", "c"], ["cat", "dog", "cat"], np.array([0.2, 0.1, 0.4]))
+    after = Agreement(["a", "b", "c"], ["cat", "dog", "cat"], np.array([0.5, 0.7, 0.5]))
+    print_correction(CorrectionResult(before, after, Path("new/mapping.safetensors")))
+    said = told.file.getvalue()
+    rows = [[cell.strip() for cell in line.split("│")[1:5]] for line in said.splitlines() if "│" in line]
+    assert rows == [["dog", "1", "10.0", "70.0"], ["cat", "2", "30.0", "50.0"], ["all", "3", "23.3", "56.7"]]
+    assert "Mapping: new/mapping.safetensors" in said
+    print_correction(CorrectionResult(before))
+    assert said.count("Mapping:") == told.file.getvalue().count("Mapping:") == 1
