@@ -15,6 +15,8 @@ from casmap.io.tabular import to_csv
 from casmap.paper.claims import Claim
 from casmap.tools.page import Section, png_address, write_page
 
+WIDE = 160  # columns of a terminal for all of a table that has a summary
+
 
 class Cell(str):
     """The text of a cell, and whether it is the best of its column, or about classes never seen in training.
@@ -50,6 +52,7 @@ class Outcome:
 
     name: of the study and its files. text: how it was measured. head, rows: the table as people read it. records: every
     number, a dictionary for each line of the CSV. figures: PNG files by the ends of their names. claims: the paper's.
+    summary: head and rows for a narrow terminal, where the whole table is too wide for one; it is in no file.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Outcome:
     records: Sequence[Mapping[str, Any]]
     figures: Mapping[str, bytes] = field(default_factory=dict)
     claims: Sequence[Claim] = ()
+    summary: tuple[Sequence[str], Sequence[Sequence[Cell]]] | None = None
 
 
 def write_outcome(outcome: Outcome, folder: Path, console: Console) -> None:
@@ -101,10 +105,13 @@ def read_outcome(path: Path) -> Outcome:
 
 def print_outcome(outcome: Outcome, console: Console) -> None:
     """The table and the claims."""
+    head, rows = outcome.head, outcome.rows
+    if outcome.summary is not None and console.width < WIDE:
+        head, rows = outcome.summary
     table = Table(title=outcome.title)
-    for place, title in enumerate(outcome.head):
+    for place, title in enumerate(head):
         table.add_column(title, justify="right" if place else "left")
-    for row in outcome.rows:
+    for row in rows:
         table.add_row(*(Text(cell, cell.style) for cell in row))
     console.print(table)
     for claim in outcome.claims:

@@ -1,6 +1,5 @@
 """All studies in a folder on one page, beside the paper's numbers: which of its conclusions hold here."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,24 +7,16 @@ from rich.console import Console
 from rich.table import Table
 
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Number
-from casmap.evaluation.numbers import points, turned
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
-from casmap.paper.claims import FAILS, HOLDS, TIE, Claim, verdict_below
-from casmap.paper.outcome import Cell, Outcome, claims_section, found_section, read_outcome
+from casmap.paper.claims import FAILS, HOLDS, TIE, Claim
+from casmap.paper.outcome import Outcome, claims_section, found_section, read_outcome
 from casmap.tools.page import write_page
 
 STUDIES = (
     "table1", "table2", "table3", "figure1", "figure2", "figure2-classes", "figure3", "statistics", "seeds", "fewshot",
 )  # fmt: skip
 CHANCE = "Intervals are over photos, each row of a table one training: how much is chance of training, Seeds tells."
-PAPER_TABLE1 = {
-    "LRP": 57.8, "occlusion": 48.6, "deconvnet": 48.6, "CAM": 48.1, "Grad-CAM": 47.5, "meaningful perturbation": 43.1,
-    "DeSaliNet": 42.0, "gradient": 41.7, "feedback": 38.8, "excitation backprop": 38.7,
-    "guided feature inversion": 38.2, "real-time saliency": 36.7, "adversarial localization": 43.5, "Baseline": 53.5,
-    "CASM": 36.1, "box regression": 34.3,
-}  # fmt: skip
 
 
 def run_report(folder: Path, console: Console) -> list[Claim]:
@@ -51,45 +42,11 @@ def open_study(folder: Path, name: str) -> Outcome | None:
     if not path.exists():
         return None
     try:
-        return read_table1(path) if name == "table1" else read_outcome(path)
+        return read_outcome(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
             f"{path} is damaged: run the study again, which takes little when its parts are there."
         ) from error
-
-
-def read_table1(path: Path) -> Outcome:
-    """Table 1, as a study of its own keeps it: LE of each row beside the paper's, and who is before whom."""
-    content = json.loads(path.read_text())
-    differences = content["paired LE differences"]
-    ours = "CASM" if "CASM" in differences else next(iter(differences), "")
-    rows, records, claims = [], [], []
-    for name, row in content["rows"].items():
-        method = name.partition(",")[0]
-        paper = PAPER_TABLE1.get("CASM" if name == ours else method)
-        le = row[f"LE, {row['its best way']}"]["value"]
-        rows.append([Cell(name), Cell(f"{100 * le:.1f}"), Cell("-" if paper is None else f"{paper:.1f}")])
-        records.append({"row": name, "LE": le, "paper LE": paper})
-        if paper is not None and name in differences.get(ours, {}) and not name.endswith("the predicted class"):
-            claims.append(_against(method, paper, Number(**differences[ours][name])))
-    return Outcome(
-        "table1", "Table 1: beside other methods",
-        "LE in percent, each row in the way that is best for it; claims are about rows told the true class, where a "
-        "class is told. The whole table: table1/table1.html",
-        ["", "LE ↓", "in the paper"], rows, records, {}, claims,
-    )  # fmt: skip
-
-
-def _against(name: str, paper: float, difference: Number) -> Claim:
-    """CASM beside a row: the paper has it worse, or better, and here it may be neither. difference: CASM - it."""
-    ours = PAPER_TABLE1["CASM"]
-    higher = ours < paper
-    return Claim(
-        f"{name} has a {'higher' if higher else 'lower'} LE than CASM",
-        f"{paper} and {ours}",
-        f"CASM - it {points(difference)}",
-        verdict_below([difference if higher else turned(difference)]),
-    )
 
 
 def summary(claims: list[Claim]) -> str:
