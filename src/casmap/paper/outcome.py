@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -105,10 +106,10 @@ def read_outcome(path: Path) -> Outcome:
 
 def print_outcome(outcome: Outcome, console: Console) -> None:
     """The table and the claims."""
-    head, rows = outcome.head, outcome.rows
-    if outcome.summary is not None and console.width < WIDE:
-        head, rows = outcome.summary
-    table = Table(title=outcome.title)
+    narrow = outcome.summary is not None and console.width < WIDE
+    head, rows = outcome.summary if outcome.summary is not None and narrow else (outcome.head, outcome.rows)
+    lines = outcome.summary is not None and not narrow
+    table = Table(title=outcome.title, box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD, show_lines=lines)
     for place, title in enumerate(head):
         table.add_column(title, justify="right" if place else "left")
     for row in rows:
