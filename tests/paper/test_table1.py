@@ -282,7 +282,7 @@ def test_with_boxes_only_there_is_nothing_of_masks_and_the_errors_are_the_same(f
 
 
 def test_maps_that_are_there_are_not_made_again(folder, table, monkeypatch):
-    """All three rivals are asked again only for the time that they take; a map that is lost is made again."""
+    """All three baselines are asked again only for the time that they take; a map that is lost is made again."""
     (kept,) = (folder / "out" / "maps").glob("CAM-*")
     maps = sorted(kept.iterdir())
     right = sum(label == seen for label, seen in zip(photos_of(folder).labels, seen_classes(folder), strict=True))
@@ -343,14 +343,14 @@ def test_a_folder_of_0_1_0_goes_on_if_its_setting_is_the_same(folder, table, tmp
 
 
 @pytest.fixture
-def short_lessons(monkeypatch):
+def short_training(monkeypatch):
     recipe = adversarial_localization.RECIPE.replace(steps=2, batch=4, size=SIZE, device="cpu")
     monkeypatch.setattr(adversarial_localization, "RECIPE", recipe)
     monkeypatch.setattr(real_time_saliency, "STEPS", 2)
     monkeypatch.setattr(real_time_saliency, "BATCH", 4)
 
 
-def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path, short_lessons):
+def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path, short_training):
     learning = ["real-time saliency", "adversarial localization", "box regression"]
     lines = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64").lines
     names = ["real-time saliency, the true class", "real-time saliency, the predicted class", *learning[1:]]

@@ -25,18 +25,6 @@ def class_activation(classifier: Classifier, images: Tensor, classes: Tensor) ->
         return torch.einsum("nkhw,nk->nhw", features, head.weight[classes])
 
 
-def min_max(maps: Tensor, least: float = 1e-6) -> Tensor:
-    """Stretch maps (..., h, w) to 0..1, each by itself; a flat one becomes 0.
-
-    least: what a map has to span to be stretched to 1; so a flat one passes a finite gradient.
-
-    >>> min_max(torch.tensor([[[1.0, 3.0]], [[2.0, 2.0]]])).tolist()
-    [[[0.0, 1.0]], [[0.0, 0.0]]]
-    """
-    above = maps - maps.amin(dim=(-2, -1), keepdim=True)
-    return above / above.amax(dim=(-2, -1), keepdim=True).clamp_min(least)
-
-
 def last_features(classifier: Classifier, images: Tensor) -> tuple[Tensor, Tensor]:
     """The feature maps that the head sees, (N, K, h, w), and the logits that it makes of them, (N, C)."""
     if classifier.stage_indices is None:
@@ -55,3 +43,13 @@ def linear_head(classifier: Classifier, features: Tensor, logits: Tensor) -> nn.
         if torch.allclose(made, logits, rtol=1e-3, atol=1e-3):
             return head
     raise Unsuited(f"The head of {classifier.backbone} is not average pooling and one linear layer, as CAM needs it.")
+
+
+def min_max(maps: Tensor, least: float = 1e-6) -> Tensor:
+    """Stretch each map (..., h, w) to 0..1; a flat one becomes 0, and one whose range is below `least` stays small.
+
+    >>> min_max(torch.tensor([[[1.0, 3.0]], [[2.0, 2.0]]])).tolist()
+    [[[0.0, 1.0]], [[0.0, 0.0]]]
+    """
+    above = maps - maps.amin(dim=(-2, -1), keepdim=True)
+    return above / above.amax(dim=(-2, -1), keepdim=True).clamp_min(least)
