@@ -1,4 +1,4 @@
-"""What the slow rivals of Table 1 gain from engines and masks that give the same maps: benchmarks/rivals.py."""
+"""What the slow baselines of Table 1 gain from engines and masks that give the same maps: benchmarks/rivals.py."""
 
 import warnings
 
@@ -7,10 +7,10 @@ from bench import in_turns, ratio, tell
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from casmap.baselines.black_box import black_box
-from casmap.baselines.blurring import blur
 from casmap.baselines.lrp import lrp
 from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.baselines.support.black_box import black_box
+from casmap.baselines.support.blurring import blur
 from casmap.io.memory import reuse_memory
 from casmap.models.classifier import Classifier
 from casmap.models.folding import folded

@@ -9,7 +9,7 @@ import torch
 
 from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
-from casmap.evaluation.evaluate import center_system, map_photos, measure, whole_system
+from casmap.evaluation.evaluate import center_system, map_photos, measure_masks, whole_system
 from casmap.evaluation.localization import iou
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
@@ -63,8 +63,8 @@ def test_a_pets_box_is_that_of_its_mask():
 
 def test_a_large_box_is_found_by_the_whole_picture_and_a_small_one_is_not(imagenet):
     photos = First(imagenet, 100)
-    whole = measure("whole", map_photos(whole_system, photos, 224, "squash"))
-    centre = measure("centre", map_photos(center_system, photos, 224, "squash"))
+    whole = measure_masks("whole", map_photos(whole_system, photos, 224, "squash"))
+    centre = measure_masks("centre", map_photos(center_system, photos, 224, "squash"))
     covers = [
         max((b[2] - b[0]) * (b[3] - b[1]) for b in photos.annotation(i).boxes) / np.prod(photos.image(i).shape[:2])
         for i in range(100)

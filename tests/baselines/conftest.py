@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from casmap.baselines import TrainingData
+from casmap.models.class_activation import last_features
 from casmap.models.classifier import Classifier
+from casmap.models.files import save_classifier
 
 SIDE, PATCH = 64, 24
 CHANCE = (PATCH / SIDE) ** 2
@@ -27,6 +30,24 @@ class Planted:
         """How sure a map (N, h, w) ranks a pixel of the patch above one that is not: 0.5 is chance, 1 is perfect."""
         full = torch.nn.functional.interpolate(maps[:, None], (SIDE, SIDE), mode="bilinear")[:, 0]
         return float(np.mean([_ranked(m, inside) for m, inside in zip(full, self.inside, strict=False)]))
+
+    def finds(self, method, few: int = 24, **options) -> float:
+        """How sure a method finds the patches in the first few pictures; its maps must be maps."""
+        maps = method(self.classifier, self.images[:few], self.classes[:few], **options)
+        assert maps.shape[0] == few
+        assert not maps.requires_grad
+        assert torch.isfinite(maps).all()
+        return self.found(maps)
+
+    def tells_apart(self, method, two_planted) -> float:
+        """How often a map of one of two patches is brighter there than at the other."""
+        images, first, second, inside_first, inside_second = two_planted
+        right = []
+        for asked, own, other in ((first, inside_first, inside_second), (second, inside_second, inside_first)):
+            maps = method(self.classifier, images, asked)
+            full = torch.nn.functional.interpolate(maps[:, None], images.shape[-2:], mode="bilinear")[:, 0]
+            right.append(np.mean([float(m[a].mean() > m[b].mean()) for m, a, b in zip(full, own, other, strict=True)]))
+        return float(min(right))
 
 
 def _ranked(values: Tensor, inside: Tensor) -> float:
@@ -94,3 +115,78 @@ def two_planted():
             images[index, :, y : y + PATCH, x : x + PATCH] += 1.5 * _textures()[kind]
             places[side, index, y : y + PATCH, x : x + PATCH] = True
     return (torch.from_numpy(images).float(), *map(torch.from_numpy, (first, second, *places)))
+
+
+class Listened(nn.Module):
+    """A classifier whose last features pass a layer by which torch-cam can be told of them."""
+
+    def __init__(self, classifier) -> None:
+        super().__init__()
+        self.classifier, self.layer = classifier, nn.Identity()
+
+    def forward(self, images):
+        features = self.layer(last_features(self.classifier, images)[0])
+        return self.classifier.network.fc(features.mean(dim=(2, 3)))
+
+
+@pytest.fixture(scope="session")
+def listened():
+    """What makes a classifier one that torch-cam can listen to."""
+    return Listened
+
+
+class Small(nn.Module):
+    """Three colours, a few features, one logit."""
+
+    def __init__(self, features, head) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(3, len(features), 1, bias=False)
+        self.relu, self.head = nn.ReLU(), nn.Linear(len(features), 1, bias=False)
+        with torch.no_grad():
+            self.convolution.weight.copy_(torch.tensor(features).view(-1, 3, 1, 1))
+            self.head.weight.copy_(torch.tensor(head))
+
+    def forward(self, images):
+        return self.head(self.relu(self.convolution(images)).mean(dim=(2, 3)))
+
+
+@pytest.fixture(scope="session")
+def small_network():
+    """What makes a network of one convolution of 1 x 1, by its weights and those of its head."""
+    return Small
+
+
+class PlantedPhotos:
+    """Planted pictures as photos: (H, W, 3) uint8, of four classes."""
+
+    def __init__(self, planted, draw, count: int = 64, seed: int = 50) -> None:
+        f = planted.classifier
+        images, labels, self.inside = draw(count, seed)
+        mean, std = (torch.tensor(numbers).view(3, 1, 1) for numbers in (f.mean, f.std))
+        self.pictures = ((images * std + mean) * 255).clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
+        self.labels, self.classes = labels.numpy(), ["a", "b", "c", "d"]
+        self.names = [f"{self.classes[label]}/{i}.png" for i, label in enumerate(self.labels)]
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def image(self, index: int, least=None) -> np.ndarray:
+        return self.pictures[index]
+
+    def annotation(self, index: int) -> None:
+        return None
+
+
+@pytest.fixture(scope="session")
+def photos(planted, draw) -> PlantedPhotos:
+    return PlantedPhotos(planted, draw)
+
+
+@pytest.fixture
+def training_data(planted, photos, tmp_path):
+    """All that a baseline may learn from: planted pictures with classes and boxes."""
+    file = tmp_path / "classifier.safetensors"
+    save_classifier(file, planted.classifier, photos.classes, {"origin": "Planted."})
+    places = (np.nonzero(mask) for mask in photos.inside.numpy())
+    boxes = np.array([[c.min(), r.min(), c.max() + 1, r.max() + 1] for r, c in places], np.float64)
+    return TrainingData(planted.classifier, file, photos, photos.pictures, boxes, tmp_path)

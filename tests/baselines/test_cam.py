@@ -4,10 +4,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchcam.methods import CAM
 
 from casmap.baselines.cam import cam
 from casmap.errors import UserError
-from casmap.models.class_activation import last_features
+from casmap.models.class_activation import last_features, min_max
 from casmap.models.classifier import Classifier
 
 SIDE = 128  # 4 x 4 positions
@@ -123,7 +124,7 @@ def test_where_one_channel_decides_the_map_is_that_channel(channel: int) -> None
     assert cam(classifier, images, torch.tensor([0, 2])).count_nonzero() == 0
 
 
-def planted(corner: int) -> torch.Tensor:
+def striped(corner: int) -> torch.Tensor:
     """A grey picture with stripes in one quarter of it: (1, 3, SIDE, SIDE)."""
     picture = torch.zeros(1, 3, SIDE, SIDE)
     half = SIDE // 2
@@ -137,15 +138,15 @@ def quarters(maps: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.adaptive_avg_pool2d(maps, 2).flatten()
 
 
-def test_a_planted_object_is_found_wherever_it_is() -> None:
+def test_stripes_are_found_wherever_it_is() -> None:
     """The class is the channel that stripes in the first quarter raise most; the others are never looked at before."""
     plain = build("test_resnet")
     with torch.no_grad():
-        seen, blank = (plain.look(picture)[1][-1] for picture in (planted(0), torch.zeros(1, 3, SIDE, SIDE)))
+        seen, blank = (plain.look(picture)[1][-1] for picture in (striped(0), torch.zeros(1, 3, SIDE, SIDE)))
     raised = (seen - blank)[0, :, :2, :2].mean(dim=(1, 2))
     classifier = only_channel(int(raised.argmax()))
     for corner in range(4):
-        assert quarters(cam(classifier, planted(corner), torch.tensor([1]))).argmax() == corner
+        assert quarters(cam(classifier, striped(corner), torch.tensor([1]))).argmax() == corner
 
 
 # ---------------------------------------------------------------------------------------------- other heads
@@ -168,3 +169,24 @@ def test_a_head_that_is_not_pooling_and_one_linear_layer_is_refused(backbone: st
     assert backbone in sentence
     assert sentence.endswith(".")
     assert "\n" not in sentence
+
+
+# ---------------------------------------------------------------------------------------------- beside others
+
+
+def test_cam_is_torch_cams(planted, listened) -> None:
+    images, classes = planted.images[:3], planted.classes[:3]
+    model = listened(planted.classifier)
+    with CAM(model, target_layer="layer", fc_layer="classifier.network.fc") as extractor, torch.no_grad():
+        model(images)
+        theirs = extractor(classes.tolist(), normalized=False)[0]
+    ours = cam(planted.classifier, images, classes)
+    torch.testing.assert_close(min_max(ours), min_max(theirs), rtol=1e-4, atol=1e-4)
+
+
+def test_it_finds_a_planted_object(planted) -> None:
+    assert planted.finds(cam) > 0.8
+
+
+def test_of_two_planted_objects_it_finds_the_one_that_it_is_asked_for(planted, two_planted) -> None:
+    assert planted.tells_apart(cam, two_planted) > 0.7

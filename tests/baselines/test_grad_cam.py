@@ -4,10 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torchcam.methods import GradCAM
 
 from casmap.baselines.cam import cam
 from casmap.baselines.grad_cam import grad_cam
 from casmap.errors import UserError
+from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 
 STEP = 1e-5
@@ -140,3 +142,24 @@ def test_a_backbone_with_its_channels_last_is_refused() -> None:
     """The last features of Swin and MambaOut are (N, h, w, K)."""
     with pytest.raises(UserError, match="test_mambaout has no feature maps"):
         grad_cam(build("test_mambaout"), random_images(1, 64, 96), torch.tensor([0]))
+
+
+# ---------------------------------------------------------------------------------------------- beside others
+
+
+def test_grad_cam_is_torch_cams(planted, listened) -> None:
+    images, classes = planted.images[:3].clone().requires_grad_(True), planted.classes[:3]
+    model = listened(planted.classifier)
+    with GradCAM(model, target_layer="layer") as extractor:
+        logits = model(images)
+        theirs = extractor(classes.tolist(), logits, normalized=False)[0].detach()
+    ours = grad_cam(planted.classifier, images.detach(), classes)
+    torch.testing.assert_close(min_max(ours), min_max(theirs), rtol=1e-4, atol=1e-4)
+
+
+def test_it_finds_a_planted_object(planted) -> None:
+    assert planted.finds(grad_cam) > 0.8
+
+
+def test_of_two_planted_objects_it_finds_the_one_that_it_is_asked_for(planted, two_planted) -> None:
+    assert planted.tells_apart(grad_cam, two_planted) > 0.7

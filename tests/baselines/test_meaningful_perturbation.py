@@ -1,11 +1,11 @@
-"""The parts of meaningful perturbation by hand."""
+"""The parts of meaningful perturbation by hand, and where the place of the evidence is known."""
 
 import pytest
 import torch
 from torch.nn.functional import interpolate
 
-from casmap.baselines.blurring import blur
-from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged, meaningful_perturbation
+from casmap.baselines.support.blurring import blur
 
 
 @pytest.mark.parametrize("shape", [(224, 224), (64, 96), (32, 32)])
@@ -14,3 +14,7 @@ def test_a_mask_is_enlarged_and_then_smoothed(shape) -> None:
     mask = torch.rand(2, 1, SIDE, SIDE)
     wanted = blur(interpolate(mask, shape, mode="bilinear"), SMOOTH)
     torch.testing.assert_close(enlarged(mask, torch.zeros(2, 3, *shape)), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_it_finds_a_planted_object(planted) -> None:
+    assert planted.finds(meaningful_perturbation, few=4) > 0.7

@@ -1,10 +1,13 @@
 """`casmap study`, as its users meet it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from casmap.baselines import BASELINES
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
@@ -15,18 +18,57 @@ from casmap.data.write import write_photos
 TABLE1 = ("study", "table1", "scenes:photos=8,classes=4,size=64,seed=2", "--size", "64", "--only", "CAM")
 
 
+def records_of(folder):
+    return {row["row"]: row for row in json.loads((folder / "table1.json").read_text())["records"]}
+
+
 def test_table1_prints_a_table_and_writes_its_files(casmap, mapping, knowing, tmp_path):
     done = casmap(*TABLE1, "--only", "gradient", "--mapping", mapping, "--classifier", knowing, "--out", "table")
     assert done.complained == ""
     assert done.code == 0
     name = mapping.parent.name
-    numbers = json.loads((tmp_path / "table" / "table1.json").read_text())
-    rivals = [f"{peer}, the {told} class" for peer in ("CAM", "gradient") for told in ("true", "predicted")]
-    assert set(numbers["rows"]) == {name, *rivals, "centre box", "whole picture"}
+    rows = [f"{method}, the {told} class" for method in ("CAM", "gradient") for told in ("true", "predicted")]
+    assert set(records_of(tmp_path / "table")) == {name, *rows, "centre box", "whole picture"}
     assert "8 photos" in done.said
     for file in ("table1.csv", "table1.md", "table1.html"):
         assert (tmp_path / "table" / file).stat().st_size > 500
     assert str(Path("table") / "table1.html") in done.said
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_table1_fits_the_terminal(mapping, knowing, tmp_path, environment, width):
+    """In a narrow one there are fewer columns, and none is cut."""
+    command = [sys.executable, "-m", "casmap", *TABLE1, "--mapping", mapping, "--classifier", knowing, "--out", "table"]
+    environment = environment | {"COLUMNS": str(width)}
+    said = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True).stdout
+    assert "…" not in said
+    rows = records_of(tmp_path / "table")
+    verdicts = [line.split() for line in said.splitlines() if line.split()[-1:] in (["worse"], ["tie"], ["better"])]
+    assert len(verdicts) == (len(rows) - 1 if width == 80 else 0)
+    for name, row in rows.items():
+        le, first = f"{100 * row['LE, alpha 1']:.1f}", name.split()[0]
+        if width == 80 and "it is" in row:
+            assert any(words[0] == first and le in words and words[-1] == row["it is"] for words in verdicts)
+        if width == 200:
+            assert any(first.strip(",") in line and le in line for line in said.splitlines() if line.startswith("│"))
+    assert ("LE, authors'" in said.replace("\n", "")) == (width == 200)
+
+
+@pytest.mark.parametrize("name", ["Excitation Backprop", "excitation-backprop", "EXCITATION BACKPROP"])
+def test_table1_knows_baselines_by_either_name(casmap, mapping, knowing, tmp_path, name):
+    done = casmap(*TABLE1[:-1], name, "--mapping", mapping, "--classifier", knowing, "--out", "table")
+    assert done.code == 0
+    assert "excitation backprop, the true class" in records_of(tmp_path / "table")
+
+
+def test_the_help_of_table1_names_all_baselines_without_torch(fresh):
+    start = "import sys\ntry:\n from casmap.cli.main import main; main()\nfinally: print('torch' in sys.modules)"
+    done = fresh("study", "table1", "--help", start=start)
+    assert done.code == 0
+    assert done.said.split()[-1] == "False"
+    words = "".join(done.said.replace("│", " ").split())
+    for name in BASELINES:
+        assert name in words
 
 
 def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, knowing, tmp_path):
@@ -36,13 +78,12 @@ def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, know
     assert casmap(*TABLE1, *rest, "drawn").code == 0
     files_of = ("study", "table1", "files/photos", "--masks", "files/masks", "--size", "64", "--only", "CAM")
     assert casmap(*files_of, *rest, "read").code == 0
-    drawn, read = (json.loads((tmp_path / name / "table1.json").read_text())["rows"] for name in ("drawn", "read"))
+    drawn, read = (records_of(tmp_path / name) for name in ("drawn", "read"))
     assert set(drawn) == set(read)
     for name in drawn:
-        assert drawn[name]["own alphas"] == read[name]["own alphas"]
-        for key in ("LE, alpha 1", "LE, own alpha"):
-            assert drawn[name][key]["value"] == read[name][key]["value"]
-        assert drawn[name]["mask IoU"]["value"] == pytest.approx(read[name]["mask IoU"]["value"])
+        for key in ("own alphas", "LE, alpha 1", "LE, own alpha"):
+            assert drawn[name][key] == read[name][key]
+        assert drawn[name]["mask IoU"] == pytest.approx(read[name]["mask IoU"])
 
 
 def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifier, tmp_path, files):
@@ -59,7 +100,7 @@ def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifie
         (["--classifier", "resnet5000"], "resnet5000"),
         ([], "lite0"),  # knows ImageNet's classes
         (["--boxes", "nowhere.csv"], "scenes know their boxes"),
-        (["--only", "CAMEL", "--unseen"], "no rival 'CAMEL'"),
+        (["--only", "CAMEL", "--unseen"], "no baseline 'camel'"),
         (["--train", "nowhere", "--unseen"], "nowhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -16,7 +16,7 @@ from casmap.evaluation.evaluate import (
     center_system,
     localization_errors,
     map_photos,
-    measure,
+    measure_masks,
     own_alpha_errors,
     whole_system,
 )
@@ -103,7 +103,7 @@ def moved(photos, policy):
 
 
 def measured(system, photos, size=SIZE, policy="crop", area=None):
-    return measure("mine", map_photos(system, photos, size, policy), area)
+    return measure_masks("mine", map_photos(system, photos, size, policy), area)
 
 
 def value(row, key):

@@ -15,7 +15,14 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Number, center_system, localization_errors, map_photos, measure, whole_system
+from casmap.evaluation.evaluate import (
+    Number,
+    center_system,
+    localization_errors,
+    map_photos,
+    measure_masks,
+    whole_system,
+)
 from casmap.evaluation.table import (
     COLUMNS,
     compare,
@@ -86,7 +93,7 @@ def test_rows_are_those_of_each_system_alone_under_both_policies(results, mapper
     systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole picture": whole_system}
     for row in results.rows:
         cropped, squashed = (map_photos(systems[row.name], scenes, SIZE, policy) for policy in ("crop", "squash"))
-        assert row.numbers == measure(row.name, cropped, area=0.2).numbers
+        assert row.numbers == measure_masks(row.name, cropped, area=0.2).numbers
         assert results.squashed[row.name] == localization_errors(squashed).mean()
 
 
@@ -98,7 +105,7 @@ def test_every_number_has_a_line_in_the_table(results):
 def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
     system = system_of(mapper, scenes)
     for size, options in ((SIZE, {}), (32, {"size": 32})):
-        expected = measure("mine", map_photos(system, scenes, size, "crop"))
+        expected = measure_masks("mine", map_photos(system, scenes, size, "crop"))
         assert compare(scenes, {"mine": mapper}, **options).rows[0].numbers == expected.numbers
 
 

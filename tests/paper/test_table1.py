@@ -1,27 +1,27 @@
 """Table 1 from end to end on a few scenes in files, each of its numbers against the parts it is made of."""
 
 import csv
-import io
+import hashlib
 import json
 import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import cv2
 import numpy as np
 import PIL.Image
 import pytest
 import torch
+from casmap.paper.claims import FAILS, HOLDS, TIE
 from rich.console import Console
 
-from casmap.baselines import adversarial, real_time
-from casmap.baselines.baseline import unit
+from casmap.baselines import BASELINES, adversarial_localization, find_baseline, real_time_saliency
 from casmap.baselines.cam import cam
 from casmap.baselines.grad_cam import grad_cam
 from casmap.baselines.gradient import gradient
-from casmap.baselines.rivals import RIVALS as ALL_RIVALS
 from casmap.data.folders import PhotoFolder
 from casmap.data.resizing import resize, resize_annotation
 from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Mapped, Number, own_alpha_errors
@@ -30,23 +30,29 @@ from casmap.evaluation.localization import localization_error, predicted_box
 from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper
+from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import load_classifier, save_classifier, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.paper import fallback, table1
-from casmap.paper.table1 import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, run_table1
-from casmap.paper.table1_files import cells, write_table1
+from casmap.paper import fallback, table1_rows
+from casmap.paper.outcome import read_outcome, write_outcome
+from casmap.paper.table1 import run_table1, table1
+from casmap.paper.table1_entries import Entry
+from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
+from casmap.registry import Registry
+from casmap.reporting import Reporter
+from casmap.tools.classifiers import fingerprint
 
 SIZE = 64
 CLASSES = ["class-00", "class-01", "class-02"]
 ASKED = ["CAM", "grad-cam", "gradient"]
-RIVALS = [
+ROWS = [
     *(f"{name}, the {told} class" for name in ("CAM", "Grad-CAM", "gradient") for told in ("true", "predicted")),
     "centre box",
     "whole picture",
 ]
-PEERS = {"CAM": cam, "Grad-CAM": grad_cam, "gradient": gradient}
+METHODS = {"CAM": cam, "Grad-CAM": grad_cam, "gradient": gradient}
 
 
 @pytest.fixture(scope="module")
@@ -81,37 +87,44 @@ def normalised(classifier, picture):
     return ((torch.tensor(picture) / 255 - mean) / std).permute(2, 0, 1)[None]
 
 
-def run(folder, mappings=("mine", "yours"), masks=True, only=ASKED, out="out", **options):
-    return run_table1(
-        str(folder / "scenes" / "photos"),
-        [folder / name / "mapping.safetensors" for name in mappings],
-        str(folder / "classifier.safetensors"),
-        folder / out,
-        **({"masks": folder / "scenes" / "masks"} if masks else {"boxes": folder / "scenes" / "boxes.csv"}),
+class Heard(Reporter):
+    """What was said."""
+
+    def __init__(self):
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+def run(folder, mappings=("mine", "yours"), masks=True, only=ASKED, out="out", train=None, **options) -> Table1:
+    truth = {"masks": folder / "scenes" / "masks"} if masks else {"boxes": folder / "scenes" / "boxes.csv"}
+    return measure_table1(
+        open_photos(str(folder / "scenes" / "photos"), held_out=True, **truth),
+        mappings=[folder / name / "mapping.safetensors" for name in mappings],
+        classifier=str(folder / "classifier.safetensors"),
+        out=folder / out,
         size=SIZE,
-        only=only,
+        to_learn=None if train is None else open_photos(train),
+        only=only or (),
         **options,
     )
 
 
 @pytest.fixture(scope="module")
-def made(folder):
-    """The table, the crops, and what was printed."""
-    text = io.StringIO()
-    console = Console(file=text, width=300)
-    table, crops = run(folder, console=console)
-    write_table1(table, crops, folder / "out", console)
-    return table, crops, text.getvalue()
+def table(folder) -> Table1:
+    return run(folder)
 
 
 @pytest.fixture(scope="module")
-def table(made) -> Table1:
-    return made[0]
+def written(folder, table) -> None:
+    """The files are in `out`."""
+    write_outcome(table1(table), folder / "out", Console(quiet=True))
 
 
 @pytest.fixture(scope="module")
-def numbers(folder, made):
-    return json.loads((folder / "out" / "table1.json").read_text())
+def records(folder, written):
+    return {row["row"]: row for row in json.loads((folder / "out" / "table1.json").read_text())["records"]}
 
 
 def photos_of(folder):
@@ -135,7 +148,7 @@ def slow_masks(folder, name):
             with torch.no_grad():
                 seen = int(classifier(image).argmax())
             told = torch.tensor([label if words == "the true class" else seen])
-            coarse = unit(PEERS[method](classifier, image, told)).half().float()  # as it is kept
+            coarse = min_max(METHODS[method](classifier, image, told)).half().float()  # as it is kept
             fine = torch.nn.functional.interpolate(coarse[None], (SIZE, SIZE), mode="bilinear", align_corners=False)
             yield fine[0, 0].numpy(), seen
 
@@ -143,11 +156,11 @@ def slow_masks(folder, name):
 # ---------------------------------------------------------------------------------------------- rows
 
 
-def test_there_is_a_row_for_each_mapping_each_peer_and_each_constant(table, numbers):
-    assert [line.name for line in table.lines] == ["mine", "yours", *RIVALS]
-    assert list(numbers["rows"]) == [line.name for line in table.ranked]
+def test_there_is_a_row_for_each_mapping_each_baseline_and_each_constant(table, records):
+    assert [line.name for line in table.lines] == ["mine", "yours", *ROWS]
+    assert list(records) == [line.name for line in table.ranked]
     for line in table.lines:
-        assert len(line.errors[ALPHA_ONE]) == len(line.errors[OWN_ALPHA]) == len(line.chosen) == 15
+        assert len(line.errors[ALPHA_ONE]) == len(line.errors[OWN_ALPHA]) == len(line.entry.chosen) == 15
         assert {"LE, alpha 1", "LE, own alpha", "F1", "PxAP", "mask IoU", "area"} <= set(line.numbers)
         # A separate encoder tells no class, nor do a box or the whole.
         assert ("OM" in line.numbers) == (line.name not in ("yours", "centre box", "whole picture"))
@@ -161,7 +174,7 @@ def test_rows_are_ranked_by_their_errors(table):
     assert len(errors) == len(table.lines)
 
 
-@pytest.mark.parametrize("name", ["mine", "yours", *RIVALS[:6], "whole picture"])
+@pytest.mark.parametrize("name", ["mine", "yours", *ROWS[:6], "whole picture"])
 def test_a_row_is_what_its_masks_say(folder, table, name):
     photos = photos_of(folder)
     line = next(line for line in table.lines if line.name == name)
@@ -180,64 +193,84 @@ def test_a_row_is_what_its_masks_say(folder, table, name):
     assert line.alphas == alphas
     assert line.numbers["LE, own alpha"] == Number(own.mean(), *bootstrap_interval(own))
     if OWN_RULE in line.errors:
-        rule = next(rival.rule for rival in ALL_RIVALS if rival.name == name.split(",")[0])
+        rule = find_baseline(name.split(",")[0]).rule
         pictures = [resize(photos.image(index), SIZE, "crop") for index in range(len(photos))]
         found = [rule.box(mask, picture) for mask, picture in zip(masks, pictures, strict=True)]
         np.testing.assert_array_equal(line.errors[OWN_RULE], localization_error(found, boxes))
 
 
-def test_no_two_peers_are_the_same_row(table):
+def test_no_two_baselines_are_the_same_row(table):
     """Else a row that repeats another would pass for it."""
     areas = {line.name: round(line.numbers["area"].value, 6) for line in table.lines}
     assert len(set(areas.values())) == len(areas)
 
 
-def test_json_holds_the_returned_numbers(table, numbers):
-    assert set(numbers) == {"classifier alone, milliseconds", "rows", "paired LE differences"}
+def three(record, key):
+    return Number(*(record.pop(f"{key}{end}") for end in ("", " low", " high")))
+
+
+def test_json_holds_the_returned_numbers(table, records):
     for line in table.lines:
-        row = dict(numbers["rows"][line.name])
+        row = dict(records[line.name])
+        assert row.pop("row") == line.name
         assert row.pop("own alphas") == list(line.alphas)
         assert row.pop("photos") == 15
         assert row.pop("milliseconds") == line.milliseconds
-        assert row.pop("is told") == line.told
-        assert row.pop("paper") == line.paper
+        assert row.pop("is told") == line.entry.told
+        assert row.pop("paper") == line.entry.paper
         assert row.pop("its best way") == min(line.errors, key=lambda way: line.errors[way].sum())
-        assert row.pop("authors' rule") == line.rule
-        assert row == {key: asdict(number) for key, number in line.numbers.items()}
+        assert row.pop("rule") == (line.entry.rule.words if line.entry.rule else None)
+        papers = {"mine": 36.1, "CAM": 48.1, "Grad-CAM": 47.5, "gradient": 41.7}
+        assert row.pop("paper LE") == papers.get(line.entry.method)
+        if line is table.lines[0]:
+            assert row.pop("classifier alone, milliseconds") == table.bare
+        else:
+            assert row.pop("it is") in ("better", "worse", "tie")
+            assert three(row, "LE difference") == difference(table.lines[0], line)
+        if line is not table.lines[1]:
+            assert three(row, "LE difference of yours") == difference(table.lines[1], line)
+        assert {key: three(row, key) for key in line.numbers} == line.numbers
+        assert row == {}
 
 
-def test_csv_and_markdown_hold_them_too(folder, table):
+def test_csv_and_markdown_hold_them_too(folder, table, written):
     rows = list(csv.DictReader((folder / "out" / "table1.csv").read_text().splitlines()))
     assert [row["row"] for row in rows] == [line.name for line in table.ranked]
     for row, line in zip(rows, table.ranked, strict=True):
         number = line.numbers["LE, alpha 1"]
         found = [float(row[f"LE, alpha 1{end}"]) for end in ("", " low", " high")]
-        assert found == pytest.approx([number.value, number.low, number.high], abs=1e-6)
+        assert found == [number.value, number.low, number.high]
         assert (row["OM"] == "") == ("OM" not in line.numbers)
         if line is not table.lines[0]:
-            assert float(row["LE difference"]) == pytest.approx(difference(table.lines[0], line).value, abs=1e-6)
+            assert float(row["LE difference"]) == difference(table.lines[0], line).value
             assert row["it is"] in ("better", "worse", "tie")
-    text = (folder / "out" / "table1.md").read_text()
-    head, printed = cells(table)
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(lines) == 2 + len(table.lines)
-    assert all(line.count("|") == len(head) + 1 for line in lines)
-    for line, row in zip(lines[2:], printed, strict=True):
-        assert line.split("|")[1].strip() == row[0].replace("\n", " ")
+    outcome = table1(table)
+    lines = [line for line in (folder / "out" / "table1.md").read_text().splitlines() if line.startswith("|")]
+    lines = lines[: 2 + len(table.lines)]  # then those of the claims
+    assert all(line.count("|") == len(outcome.head) + 1 for line in lines)
+    for line, row in zip(lines[2:], outcome.rows, strict=True):
+        assert line.split("|")[1].strip() == row[0].replace("\n", "<br>")
 
 
-def test_the_page_shows_every_row_on_the_same_photos(folder, table):
+def test_the_page_shows_every_row_on_the_same_photos(folder, table, written):
     page = (folder / "out" / "table1.html").read_text()
     assert page.count("data:image/png;base64,") == 1 + len(table.lines)
     assert 1 <= len(table.shown) <= 7
     for line in table.lines:
-        assert f"{line.name}: LE" in page
+        assert f"maps of {line.name}" in page
+        strip = cv2.imread(str(folder / "out" / f"table1-maps of {line.name}.png"))
+        assert strip.shape == (120, 124 * len(table.shown), 3)
     assert "http://" not in page
     assert "https://" not in page
 
 
+def test_it_is_read_back_as_any_study_is(folder, table, written):
+    again = read_outcome(folder / "out" / "table1.json")
+    assert again == replace(table1(table), summary=None)
+
+
 def test_with_boxes_only_there_is_nothing_of_masks_and_the_errors_are_the_same(folder, table):
-    lines = run(folder, masks=False)[0].lines
+    lines = run(folder, masks=False).lines
     for line, known in zip(lines, table.lines, strict=True):
         assert {"LE, alpha 1", "LE, own alpha", "F1"} <= set(line.numbers)
         assert not {"PxAP", "mask IoU"} & set(line.numbers)
@@ -249,7 +282,7 @@ def test_with_boxes_only_there_is_nothing_of_masks_and_the_errors_are_the_same(f
 
 
 def test_maps_that_are_there_are_not_made_again(folder, table, monkeypatch):
-    """All three rivals are asked again only for the time that they take; a map that is lost is made again."""
+    """All three baselines are asked again only for the time that they take; a map that is lost is made again."""
     (kept,) = (folder / "out" / "maps").glob("CAM-*")
     maps = sorted(kept.iterdir())
     right = sum(label == seen for label, seen in zip(photos_of(folder).labels, seen_classes(folder), strict=True))
@@ -258,7 +291,7 @@ def test_maps_that_are_there_are_not_made_again(folder, table, monkeypatch):
     lost = maps[3]
     content, made = lost.read_bytes(), np.load(lost)["map"]
     lost.write_bytes(content[: len(content) // 2])
-    again = run(folder)[0]
+    again = run(folder)
     assert {path for path in maps if path.stat().st_mtime_ns != before[path]} == {lost}
     np.testing.assert_array_equal(np.load(lost)["map"], made)
     for line, known in zip(again.lines, table.lines, strict=True):
@@ -277,40 +310,62 @@ def test_maps_of_another_classifier_or_other_photos_are_not_taken(folder, table,
     shutil.copytree(folder / "out", tmp_path / "out")
     other = tmp_path / "other.safetensors"
     save_classifier(other, Classifier("test_resnet", 3), CLASSES, {"origin": "Another."})
-    photos, mapping = str(folder / "scenes" / "photos"), [folder / "mine" / "mapping.safetensors"]
-    rest = {"masks": folder / "scenes" / "masks", "only": ["CAM"]}
-    with pytest.raises(UserError, match="maps of another classifier"):
-        run_table1(photos, mapping, str(other), tmp_path / "out", size=SIZE, **rest)
-    with pytest.raises(UserError, match="maps of another size"):
-        run_table1(photos, mapping, str(folder / "classifier.safetensors"), tmp_path / "out", size=2 * SIZE, **rest)
+    rest = {"mappings": [folder / "mine" / "mapping.safetensors"], "out": tmp_path / "out", "only": ["CAM"]}
+    photos, same = str(folder / "scenes" / "photos"), str(folder / "classifier.safetensors")
+    masks = folder / "scenes" / "masks"
+    with pytest.raises(UserError, match=r"out was begun with classifier = '\w{8}', not '\w{8}': .* another --out"):
+        run_table1(photos, classifier=str(other), masks=masks, size=SIZE, **rest)
+    with pytest.raises(UserError, match="was begun with size = 64, not 128"):
+        run_table1(photos, classifier=same, masks=masks, size=2 * SIZE, **rest)
+    with pytest.raises(UserError, match="was begun with photos = "):
+        run_table1("scenes:classes=3,photos=8,size=64", classifier=same, size=SIZE, **rest)
 
 
-# ---------------------------------------------------------------------------------------------- rivals that learn
+def test_a_folder_of_0_1_0_goes_on_if_its_setting_is_the_same(folder, table, tmp_path):
+    shutil.copytree(folder / "out" / "maps", tmp_path / "out" / "maps")
+    crops = table.crops
+    setting = {
+        "classifier": fingerprint(load_classifier(folder / "classifier.safetensors")[0]),
+        "photos": hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest(),
+        "size": SIZE,
+    }
+    (tmp_path / "out" / "setting.json").write_text(json.dumps(setting))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "maps").rglob("*.npz")}
+    assert [line.numbers for line in run(folder, out=tmp_path / "out").lines] == [line.numbers for line in table.lines]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "maps").rglob("*.npz")} == before
+    (tmp_path / "out" / "options.json").unlink()
+    (tmp_path / "out" / "setting.json").write_text(json.dumps(setting | {"size": 32}))
+    with pytest.raises(UserError, match="was begun with size = 32, not 64"):
+        run(folder, out=tmp_path / "out")
+
+
+# ---------------------------------------------------------------------------------------------- baselines that learn
 
 
 @pytest.fixture
-def short_lessons(monkeypatch):
-    monkeypatch.setattr(adversarial, "RECIPE", adversarial.RECIPE.replace(steps=2, batch=4, size=SIZE, device="cpu"))
-    monkeypatch.setattr(real_time, "STEPS", 2)
-    monkeypatch.setattr(real_time, "BATCH", 4)
+def short_training(monkeypatch):
+    recipe = adversarial_localization.RECIPE.replace(steps=2, batch=4, size=SIZE, device="cpu")
+    monkeypatch.setattr(adversarial_localization, "RECIPE", recipe)
+    monkeypatch.setattr(real_time_saliency, "STEPS", 2)
+    monkeypatch.setattr(real_time_saliency, "BATCH", 4)
 
 
-def test_rivals_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path, short_lessons):
+def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path, short_training):
     learning = ["real-time saliency", "adversarial localization", "box regression"]
-    lines = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64")[0].lines
+    lines = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64").lines
     names = ["real-time saliency, the true class", "real-time saliency, the predicted class", *learning[1:]]
     assert [line.name for line in lines[2:-2]] == names
-    assert [line.told for line in lines[4:6]] == ["nothing", "boxes, in training"]
+    assert [line.entry.told for line in lines[4:6]] == ["nothing", "boxes, in training"]
     # What was shown the boxes of some photos is measured on the others, and compared on those.
     boxed = lines[5]
-    assert 0 < len(boxed.chosen) < 15
+    assert 0 < len(boxed.entry.chosen) < 15
     apart = difference(lines[0], boxed)
-    mine = lines[0].errors[ALPHA_ONE][boxed.chosen]
+    mine = lines[0].errors[ALPHA_ONE][boxed.entry.chosen]
     assert apart.value == pytest.approx((mine - boxed.errors[boxed.strongest]).mean())
     (learned,) = (tmp_path / "out").glob("learned-*")
     kept = {path: path.read_bytes() for path in learned.glob("*.safetensors")}
     assert {path.name for path in kept} == {"real-time.safetensors"}
-    again = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64")[0].lines
+    again = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64").lines
     assert [line.numbers for line in again] == [line.numbers for line in lines]
     assert {path: path.read_bytes() for path in kept} == kept
     run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=9,size=64")
@@ -318,29 +373,37 @@ def test_rivals_that_learn_learn_from_the_photos_given_and_once(folder, tmp_path
     assert (others / "real-time.safetensors").read_bytes() != kept[learned / "real-time.safetensors"]
 
 
-def test_slow_rivals_get_few_photos_of_both_halves_and_are_compared_on_those(folder, tmp_path, monkeypatch):
-    slow = [replace(rival, slow=1) for rival in ALL_RIVALS if rival.name == "CAM"]
-    monkeypatch.setattr(table1, "RIVALS", slow)
-    found, crops = run(folder, only=None, out=str(tmp_path / "out"), few=9)
-    ours, _, rival, *_ = found.lines
-    assert len(rival.chosen) == 9
-    assert {is_tuning(crops.names[i], 0.5) for i in rival.chosen} == {True, False}
-    mine = ours.errors[ALPHA_ONE][rival.chosen]
-    assert difference(ours, rival).value == pytest.approx((mine - rival.errors[rival.strongest]).mean())
+def only_some(*baselines):
+    """A registry of these."""
+    registry = Registry("baseline", plugins="casmap.nobody's")
+    for baseline in baselines:
+        registry.register(baseline.name)(baseline)
+    return registry
+
+
+def test_slow_baselines_get_few_photos_of_both_halves_and_are_compared_on_those(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table1_rows, "BASELINES", only_some(replace(find_baseline("CAM"), slow=1)))
+    found = run(folder, only=None, out=str(tmp_path / "out"), few=9)
+    ours, _, slow, *_ = found.lines
+    chosen, crops = slow.entry.chosen, found.crops
+    assert len(chosen) == 9
+    assert {is_tuning(crops.names[i], 0.5) for i in chosen} == {True, False}
+    mine = ours.errors[ALPHA_ONE][chosen]
+    assert difference(ours, slow).value == pytest.approx((mine - slow.errors[slow.strongest]).mean())
     assert len(found.shown) == 7
-    assert found.shown == [int(i) for i in crops.drawn if i in rival.chosen][:7]
+    assert found.shown == [int(i) for i in crops.drawn if i in chosen][:7]
 
 
-@pytest.mark.parametrize("rival", ["deconvnet", "DeSaliNet", "feedback"])
-def test_a_rival_about_relus_does_not_explain_a_backbone_without_any(folder, tmp_path, rival):
+@pytest.mark.parametrize("name", ["deconvnet", "DeSaliNet", "feedback"])
+def test_a_baseline_about_relus_does_not_explain_a_backbone_without_any(folder, tmp_path, name):
     """It would be the gradient under another name."""
     smooth = tmp_path / "smooth.safetensors"
     save_classifier(smooth, Classifier("test_efficientnet", 3), CLASSES, {"origin": "Nobody trained it."})
     photos, mapping = str(folder / "scenes" / "photos"), [folder / "mine" / "mapping.safetensors"]
-    with pytest.raises(UserError, match=f"{rival} cannot explain a test_efficientnet"):
+    with pytest.raises(UserError, match=f"{name} cannot explain a test_efficientnet"):
         run_table1(
-            photos, mapping, str(smooth), tmp_path / "out",
-            masks=folder / "scenes" / "masks", size=SIZE, only=[rival],
+            photos, mappings=mapping, classifier=str(smooth), out=tmp_path / "out",
+            masks=folder / "scenes" / "masks", size=SIZE, only=[name],
         )  # fmt: skip
 
 
@@ -350,55 +413,70 @@ def test_a_photo_or_two_are_enough_for_all_but_box_regression(folder, tmp_path, 
     write_photos(Scenes(classes=3, photos=count, size=SIZE, seed=5), tmp_path / "scenes")
     for label in CLASSES:
         (tmp_path / "scenes" / "photos" / label).mkdir(exist_ok=True)
-    text = io.StringIO()
-    photos, classifier = str(tmp_path / "scenes" / "photos"), str(folder / "classifier.safetensors")
-    options = {"masks": tmp_path / "scenes" / "masks", "size": SIZE, "console": Console(file=text, width=300)}
-    mapping = [folder / "mine" / "mapping.safetensors"]
-    found, crops = run_table1(photos, mapping, classifier, tmp_path / "out", unseen=True, only=["CAM"], **options)
-    write_table1(found, crops, tmp_path / "out", Console(file=text))
-    assert len(found.shown) == count
+    photos = str(tmp_path / "scenes" / "photos")
+    options = {
+        "mappings": [folder / "mine" / "mapping.safetensors"], "classifier": str(folder / "classifier.safetensors"),
+        "masks": tmp_path / "scenes" / "masks", "out": tmp_path / "out", "size": SIZE, "unseen": True,
+    }  # fmt: skip
+    outcome = run_table1(photos, only=["CAM"], **options)
+    write_outcome(outcome, tmp_path / "out", Console(quiet=True))
+    strip = cv2.imdecode(np.frombuffer(outcome.figures["-the photos"], np.uint8), cv2.IMREAD_COLOR)
+    assert strip.shape[1] == 124 * count
     if count == 1:
         with pytest.raises(UserError, match=r"Not possible, .* box regression \(more photos\)"):
-            run_table1(photos, mapping, classifier, tmp_path / "out", unseen=True, only=["box regression"], **options)
+            run_table1(photos, only=["box regression"], **options)
 
 
-def test_a_rival_that_a_backbone_does_not_suit_explains_a_resnet18_and_says_so(folder, tmp_path, monkeypatch):
+def test_a_baseline_that_a_backbone_does_not_suit_explains_a_resnet18_and_says_so(folder, tmp_path, monkeypatch):
     """A vision transformer has no feature maps before its head, as CAM needs them."""
     monkeypatch.setattr(fallback, "RECIPE", fallback.RECIPE.replace(first_steps=1, batch=4, size=SIZE, device="cpu"))
     torch.manual_seed(0)
     vit = tmp_path / "vit.safetensors"
     save_classifier(vit, Classifier("test_vit", 3), CLASSES, {"origin": "Nobody trained it."})
-    photos, mapping = str(folder / "scenes" / "photos"), [folder / "mine" / "mapping.safetensors"]
-    rest = {"masks": folder / "scenes" / "masks", "size": 160, "only": ["CAM", "gradient"]}
+    photos, mapping = photos_of(folder), [folder / "mine" / "mapping.safetensors"]
+    rest = {
+        "mappings": mapping, "classifier": str(vit), "out": tmp_path / "out", "size": 160, "only": ["CAM", "gradient"],
+    }  # fmt: skip
     with pytest.raises(UserError, match="CAM cannot explain a test_vit: with --train PHOTOS it explains a resnet18"):
-        run_table1(photos, mapping, str(vit), tmp_path / "out", **rest)
-    lessons = "scenes:classes=3,photos=8,size=64"
-    text = io.StringIO()
-    console = Console(file=text, width=300)
-    found, _ = run_table1(photos, mapping, str(vit), tmp_path / "out", train=lessons, console=console, **rest)
-    assert "CAM cannot explain a test_vit, and explains a resnet18 instead" in text.getvalue()
-    methods = [line.method for line in found.lines]
+        measure_table1(photos, **rest)
+    heard, to_learn = Heard(), open_photos("scenes:classes=3,photos=8,size=64")
+    found = measure_table1(photos, to_learn=to_learn, reporter=heard, **rest)
+    assert any("CAM cannot explain a test_vit, and explains a resnet18 instead" in told for told in heard.messages)
+    assert [claim.says for claim in table1(found).claims] == ["gradient has a higher LE than CASM"]  # CAM is another's
+    methods = [line.entry.method for line in found.lines]
     assert methods == ["mine", *["CAM (of a resnet18)"] * 2, *["gradient"] * 2, "centre box", "whole picture"]
     (learned,) = (tmp_path / "out").glob("learned-*")
     assert (learned / "resnet18" / "classifier.safetensors").exists()
 
 
 def test_what_is_missing_is_named_and_left_out_or_refused_where_it_was_asked_for(folder, tmp_path, monkeypatch):
-    fast = [rival for rival in ALL_RIVALS if rival.name in ("CAM", "RISE", "real-time saliency")]
-    monkeypatch.setattr(table1, "RIVALS", fast)
-    monkeypatch.setattr(table1, "find_spec", lambda name: None)
-    text = io.StringIO()
-    table, _ = run(folder, only=None, out=str(tmp_path / "out"), console=Console(file=text, width=300))
-    assert [line.name for line in table.lines[2:-2]] == RIVALS[:2]
+    some = only_some(*map(find_baseline, ("CAM", "RISE", "real-time saliency")))
+    monkeypatch.setattr(table1_rows, "BASELINES", some)
+    monkeypatch.setattr(table1_rows, "find_spec", lambda name: None)
+    heard = Heard()
+    table = run(folder, only=None, out=str(tmp_path / "out"), reporter=heard)
+    assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
     without = "RISE (pip install 'casmap[torchray]'), real-time saliency (--train PHOTOS of the same classes)"
-    assert f"Left out, for want of what is in brackets: {without}." in text.getvalue()
+    assert heard.messages == [f"Left out, for want of what is in brackets: {without}."]
     with pytest.raises(UserError, match=r"Not possible, for want of what is in brackets: RISE \(pip install"):
         run(folder, only=["CAM", "RISE"], out=str(tmp_path / "out"))
 
 
-def test_a_rival_named_twice_has_its_rows_once(folder, tmp_path):
-    table, _ = run(folder, only=["CAM", "cam"], out=str(tmp_path / "out"))
-    assert [line.name for line in table.lines[2:-2]] == RIVALS[:2]
+def test_a_baseline_named_twice_has_its_rows_once(folder, tmp_path):
+    table = run(folder, only=["CAM", "cam"], out=str(tmp_path / "out"))
+    assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
+
+
+def test_without_names_it_is_all_of_them_in_the_papers_order(folder):
+    """Those that learn last; newer ones after the paper's."""
+    both = np.array([True, False])
+    chosen = table1_rows.choose_baselines((), photos_of(folder), photos_of(folder), both, Reporter())
+    assert [baseline.name for baseline in chosen] == [
+        "LRP", "deconvnet", "occlusion", "CAM", "Grad-CAM", "meaningful perturbation", "DeSaliNet", "gradient",
+        "feedback", "excitation backprop", "guided feature inversion", "extremal perturbation", "RISE", "Score-CAM",
+        "adversarial localization", "real-time saliency", "box regression",
+    ]  # fmt: skip
+    assert len(chosen) == len(BASELINES.names)
 
 
 def test_photos_to_learn_from_must_be_of_the_same_classes(folder, tmp_path):
@@ -406,46 +484,82 @@ def test_photos_to_learn_from_must_be_of_the_same_classes(folder, tmp_path):
         run(folder, out=str(tmp_path / "out"), train="scenes:classes=4,photos=8,size=64")
 
 
-def test_an_unknown_rival_is_named_beside_those_there_are(folder, tmp_path):
-    with pytest.raises(UserError, match=r"no rival 'CAMEL': LRP, occlusion, .*CAM"):
+def test_an_unknown_baseline_is_named_beside_those_there_are(folder, tmp_path):
+    with pytest.raises(UserError, match=r"no baseline 'camel': choose from adversarial-localization, .*, cam, "):
         run(folder, only=["CAMEL"], out=str(tmp_path / "out"))
 
 
 # ---------------------------------------------------------------------------------------------- differences
 
 
-def test_differences_are_those_of_the_errors_photo_by_photo(table, numbers):
-    paired = numbers["paired LE differences"]
+def test_differences_are_those_of_the_errors_photo_by_photo(table, records):
     by_name = {line.name: line for line in table.lines}
-    assert {ours: set(rivals) for ours, rivals in paired.items()} == {
-        "mine": {"yours", *RIVALS},
-        "yours": {"mine", *RIVALS},
-    }
-    for ours, rivals in paired.items():
-        for theirs, number in rivals.items():
+    for ours, key in (("mine", "LE difference"), ("yours", "LE difference of yours")):
+        assert {name for name, row in records.items() if key in row} == set(by_name) - {ours}
+        for theirs in set(by_name) - {ours}:
             ways = by_name[theirs].errors
             strongest = min(ways.values(), key=lambda errors: errors.sum())
             mine = by_name[ours].errors[ALPHA_ONE]
-            assert number["value"] == pytest.approx(np.mean([a - b for a, b in zip(mine, strongest, strict=True)]))
-            assert (number["low"], number["high"]) == paired_interval(mine, strongest)
-            assert number["low"] <= number["value"] <= number["high"]
+            value, low, high = (records[theirs][f"{key}{end}"] for end in ("", " low", " high"))
+            assert value == pytest.approx(np.mean([a - b for a, b in zip(mine, strongest, strict=True)]))
+            assert (low, high) == paired_interval(mine, strongest)
+            assert low <= value <= high
 
 
-def line_of(name, chosen, **errors):
+def line_of(name, chosen, told="nothing", paper_le=None, **errors):
     ways = {"one": ALPHA_ONE, "own": OWN_ALPHA, "rule": OWN_RULE}
     found = {ways[way]: np.array(values, np.float64) for way, values in errors.items()}
-    return Line(name, name, "", "nothing", np.array(chosen), {}, found, (1.0, 1.0), None, 1.0, np.zeros((0, 4, 4)))
+    entry = Entry(name, told, np.array(chosen), None, None, paper_le=paper_le)
+    numbers = {f"LE, {way}": Number(values.mean(), 0.0, 1.0) for way, values in found.items()}
+    return Line(entry, numbers, found, (1.0, 1.0), 1.0, np.zeros((0, 4, 4)))
 
 
-def test_a_mapping_at_alpha_1_is_compared_with_a_rival_in_its_strongest_way_on_the_photos_of_both():
+@pytest.mark.parametrize(
+    ("ours", "cam", "boxes", "verdicts"),
+    [
+        ([0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 0, 0], [HOLDS, HOLDS]),  # the paper has CAM worse, box regression better
+        ([0, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1], [HOLDS, FAILS]),
+        ([1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0], [FAILS, HOLDS]),
+        ([0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [TIE, TIE]),
+    ],
+)
+@pytest.mark.parametrize("name", ["CASM", "mine"])
+def test_the_papers_order_is_claimed_once_of_each_method(ours, cam, boxes, verdicts, name):
+    """Ten times the same four photos; the first mapping stands for CASM where none has the name."""
+    photos = range(40)
+    lines = [
+        line_of(name, photos, one=10 * ours, own=[0] * 40),
+        line_of("CAM", photos, "the true class", 48.1, one=[1] * 40, own=10 * cam),
+        line_of("CAM", photos, "the predicted class", 48.1, one=[1] * 40, own=10 * cam),
+        line_of("box regression", photos, "boxes, in training", 34.3, one=[1] * 40, own=10 * boxes),
+        line_of("whole picture", photos, one=[1] * 40),
+    ]
+    outcome = table1(Table1(lines, 1, 1.0, None, []))
+    found = {claim.says: claim for claim in outcome.claims}
+    says = ["CAM has a higher LE than CASM", "box regression has a lower LE than CASM"]
+    assert [claim.says for claim in outcome.claims] == says
+    assert [found[each].verdict for each in says] == verdicts
+    assert [found[each].paper for each in says] == ["48.1 and 36.1", "34.3 and 36.1"]
+    assert found[says[0]].here.startswith(f"CASM - it {100 * np.mean(np.subtract(ours, cam)):+.1f} [")
+    papers = {row[0]: row[-1] for row in outcome.rows}
+    assert papers == {name: "36.1", "CAM": "48.1", "box regression": "34.3", "whole picture": "-"}
+
+
+def test_among_several_mappings_the_one_called_casm_is_the_papers():
+    lines = [line_of(name, range(2), paper_le=le, one=[0, 1]) for name, le in (("Baseline", 53.5), ("CASM", 36.1))]
+    (claim,) = table1(Table1(lines, 2, 1.0, None, [])).claims
+    assert (claim.says, claim.paper) == ("Baseline has a higher LE than CASM", "53.5 and 36.1")
+
+
+def test_a_mapping_at_alpha_1_is_compared_with_a_row_in_its_strongest_way_on_the_photos_of_both():
     """By hand: the mapping has 1/4 at alpha 1, whatever its own alpha would give."""
     ours = line_of("ours", range(4), one=[1, 0, 0, 0], own=[0, 0, 0, 0])
     better_at_own = line_of("own", range(4), one=[1, 1, 1, 1], own=[0, 1, 1, 0])
     better_at_one = line_of("one", range(4), one=[0, 0, 0, 0], own=[1, 1, 1, 1])
     better_by_rule = line_of("rule", range(4), one=[1, 1, 1, 1], own=[1, 1, 1, 1], rule=[1, 1, 1, 0])
     few = line_of("few", [0, 3], one=[0, 1], own=[1, 1])
-    rivals = (better_at_own, better_at_one, better_by_rule, few)
-    assert [difference(ours, rival).value for rival in rivals] == [-0.25, 0.25, -0.5, 0.0]
+    others = (better_at_own, better_at_one, better_by_rule, few)
+    assert [difference(ours, other).value for other in others] == [-0.25, 0.25, -0.5, 0.0]
     low, high = paired_interval(np.array([1.0, 0, 0, 0]), np.array([0.0, 1, 1, 0]))
     assert (difference(ours, better_at_own).low, difference(ours, better_at_own).high) == (low, high)
 
@@ -453,38 +567,36 @@ def test_a_mapping_at_alpha_1_is_compared_with_a_rival_in_its_strongest_way_on_t
 # ---------------------------------------------------------------------------------------------- printed
 
 
-def test_the_table_is_printed_with_its_differences(made):
-    table, _, text = made
-    assert "15 photos" in text
-    for title in ("LE ↓", "LE, authors' rule ↓", "LE, own alpha ↓", "OM ↓", "F1 ↑", "PxAP ↑", "mask IoU ↑", "ms"):
-        assert title in text
-    printed = [line for line in text.splitlines() if line.startswith("│ ")]
-    firsts = [line for line in printed if line.strip("│").split("│")[1].strip()]  # what is told takes one line
-    assert len(firsts) == len(table.lines)
-    for first, line in zip(firsts, table.ranked, strict=True):
-        found = [cell.strip() for cell in first.strip("│").split("│")]
-        assert found[:2] == [line.method, line.told]
-        assert found[2] == f"{100 * line.numbers['LE, alpha 1'].value:.1f}"
-        if line is not table.lines[0]:
-            assert found[3].startswith(f"{100 * difference(table.lines[0], line).value:+.1f} [")
+def test_the_table_has_numbers_and_differences(table):
+    outcome = table1(table)
+    titles = ("LE ↓", "LE, authors' rule ↓", "LE, own alpha ↓", "OM ↓", "F1 ↑", "PxAP ↑", "mask IoU ↑", "ms", "photos")
+    assert set(outcome.head) == {"", "is told", "mine - it", "paper's LE", *titles}
+    assert len(outcome.rows) == len(table.lines)
+    for row, line in zip(outcome.rows, table.ranked, strict=True):
+        assert row[:2] == [line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""), line.entry.told]
+        number = line.numbers["LE, alpha 1"]
+        assert row[2] == f"{100 * number.value:.1f}\n[{100 * number.low:.1f}, {100 * number.high:.1f}]"
+        if line is table.lines[0]:
+            assert row[3] == ""
+        else:
+            assert row[3].startswith(f"{100 * difference(table.lines[0], line).value:+.1f} [")
+
+
+def test_the_text_says_what_the_columns_mean(table):
+    text = table1(table).text
+    assert text.startswith("15 photos, central crop")
     assert "CAM: m >= 0.2 max m; Grad-CAM: m >= 0.15 max m; gradient: graph cut of colours" in text
-    assert "With all columns" not in text
-    ratio = table.lines[0].milliseconds / table.bare
-    assert f"mine {ratio:.2f} times that" in text
+    assert f"mine {table.lines[0].milliseconds / table.bare:.2f} times that" in text
 
 
-def test_in_a_narrow_terminal_there_are_fewer_columns_and_none_is_cut(made, tmp_path):
-    table, crops, _ = made
-    text = io.StringIO()
-    write_table1(table, crops, tmp_path, Console(file=text, width=80))
-    assert "…" not in text.getvalue()
-    lines = text.getvalue().splitlines()
-    values = [line for line in lines if line.split()[-1:] in (["worse"], ["tie"], ["better"])]
-    assert len(values) == len(table.lines) - 1
-    for line in table.lines[1:]:
-        le, told = f"{100 * line.numbers['LE, alpha 1'].value:.1f}", line.name.split()[0]
-        assert any(le in value and told in value for value in values)
-    assert "rule: LE by the authors' rule. With all columns and intervals:" in text.getvalue()
+def test_for_a_narrow_terminal_there_are_fewer_columns(table):
+    head, rows = table1(table).summary
+    assert head == ["", "LE ↓", "rule ↓", "OM ↓", "F1 ↑", "PxAP ↑", "ms", "it is"]
+    assert len(rows) == len(table.lines)
+    for row, line in zip(rows, table.ranked, strict=True):
+        assert row[0] == line.name.replace(", the ", ", ")
+        assert row[1] == f"{100 * line.numbers['LE, alpha 1'].value:.1f}"
+        assert (row[-1] in ("worse", "tie", "better")) == (line is not table.lines[0])
 
 
 # ---------------------------------------------------------------------------------------------- refused
@@ -502,9 +614,12 @@ def test_in_a_narrow_terminal_there_are_fewer_columns_and_none_is_cut(made, tmp_
 def test_a_classifier_that_knows_other_classes_is_refused(folder, tmp_path, classes):
     path = tmp_path / "other.safetensors"
     save(path, classes)
-    arguments = [str(folder / "scenes" / "photos"), [folder / "mine" / "mapping.safetensors"], str(path)]
+    mapping = folder / "mine" / "mapping.safetensors"
     with pytest.raises(UserError, match="does not know exactly the 3 classes") as refused:
-        run_table1(*arguments, masks=folder / "scenes" / "masks", size=SIZE, out=tmp_path / "out")
+        run_table1(
+            str(folder / "scenes" / "photos"), mappings=[mapping], classifier=str(path),
+            masks=folder / "scenes" / "masks", size=SIZE, out=tmp_path / "out",
+        )  # fmt: skip
     assert str(path) in str(refused.value)
     assert not (tmp_path / "out").exists()
 
@@ -514,12 +629,12 @@ def test_an_unseen_classifier_explains_the_class_that_it_sees_and_has_no_om(fold
     renamed, about = load_classifier(folder / "classifier.safetensors")
     save_classifier(tmp_path / "renamed.safetensors", renamed, ["ant", "bee", "cat"], {"origin": about["origin"]})
     mapping = folder / "mine" / "mapping.safetensors"
-    found, _ = run_table1(
-        str(folder / "scenes" / "photos"), [mapping], str(tmp_path / "renamed.safetensors"), tmp_path / "out",
-        masks=folder / "scenes" / "masks", size=SIZE, unseen=True, only=ASKED,
+    found = measure_table1(
+        photos_of(folder), mappings=[mapping], classifier=str(tmp_path / "renamed.safetensors"), out=tmp_path / "out",
+        size=SIZE, unseen=True, only=ASKED,
     )  # fmt: skip
     lines, known = ({line.name: line for line in of.lines} for of in (found, table))
-    predicted = [name for name in RIVALS if "predicted" in name]
+    predicted = [name for name in ROWS if "predicted" in name]
     assert [name for name in lines if "class" in name] == predicted
     for name in predicted:
         np.testing.assert_array_equal(lines[name].errors[ALPHA_ONE], known[name].errors[ALPHA_ONE])
@@ -550,15 +665,18 @@ def test_a_mapping_sees_pictures_at_its_own_size(folder, table):
 def test_what_is_no_classifier_of_these_photos_is_refused(folder, tmp_path, classifier, word):
     with pytest.raises(UserError, match=word):
         run_table1(
-            str(folder / "scenes" / "photos"), [folder / "mine" / "mapping.safetensors"], classifier, tmp_path / "out",
-            masks=folder / "scenes" / "masks", size=SIZE,
+            str(folder / "scenes" / "photos"), mappings=[folder / "mine" / "mapping.safetensors"],
+            classifier=classifier, out=tmp_path / "out", masks=folder / "scenes" / "masks", size=SIZE,
         )  # fmt: skip
 
 
 def test_a_mapping_is_no_classifier(folder, tmp_path):
     mapping, photos = folder / "mine" / "mapping.safetensors", folder / "scenes" / "photos"
     with pytest.raises(UserError, match="not a casmap classifier"):
-        run_table1(str(photos), [mapping], str(mapping), tmp_path / "out", masks=folder / "scenes" / "masks")
+        run_table1(
+            str(photos), mappings=[mapping], classifier=str(mapping), out=tmp_path / "out",
+            masks=folder / "scenes" / "masks",
+        )  # fmt: skip
 
 
 def test_photos_without_annotations_are_refused(folder, tmp_path):
@@ -569,8 +687,8 @@ def test_photos_without_annotations_are_refused(folder, tmp_path):
     with pytest.raises(UserError, match="nothing to evaluate"):
         run_table1(
             str(tmp_path / "photos"),
-            [folder / "mine" / "mapping.safetensors"],
-            str(folder / "classifier.safetensors"),
-            tmp_path / "out",
+            mappings=[folder / "mine" / "mapping.safetensors"],
+            classifier=str(folder / "classifier.safetensors"),
+            out=tmp_path / "out",
             size=SIZE,
         )

@@ -15,6 +15,7 @@ from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
 from casmap.tools.correct import Agreement, Corrected, agreement, correct, teach_corrections, truth
+from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -23,7 +24,7 @@ from casmap.training.run import Run
 def trained(tmp_path):
     """A mapping that has hardly learned anything."""
     recipe = QUICK.replace(size=64, batch=4, steps=4, first_steps=4, checkpoint_every=2, threads=1)
-    return train(Scenes(classes=4, photos=40, size=64), recipe, Run(tmp_path / "run", recipe)).mapping
+    return train_mapping(Scenes(classes=4, photos=40, size=64), recipe, Run(tmp_path / "run", recipe)).mapping
 
 
 def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_path) -> None:

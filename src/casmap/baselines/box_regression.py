@@ -5,7 +5,7 @@
 g: the classifier's last feature maps, one more layer and four numbers, the same for all classes (the paper's single-
 class regression); it begins as the mean box. The classifier stays as it is, as in the paper's first experiment. The
 paper minimises |g(x) - b|^2 over a million boxes; over a few hundred that learns them by heart, and finds others worse
-than the whole picture does (experiment 42). It is the only rival that is shown boxes.
+than the whole picture does (experiment 42). It is the only baseline that is shown boxes.
 """
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from casmap.baselines import BASELINES, Baseline, TrainingData
+from casmap.data.batches import normalised
 from casmap.models.class_activation import last_features
 from casmap.models.classifier import Classifier
 
@@ -22,7 +24,7 @@ RATE, DECAY = 1e-4, 1e-2
 
 
 class BoxRegression:
-    """Fitted to pictures with boxes; as a rival it gives maps that are 1 in its box and 0 elsewhere."""
+    """Fitted to pictures with boxes; it gives maps that are 1 in its box and 0 elsewhere."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network.eval()
@@ -35,14 +37,15 @@ class BoxRegression:
         return filled(boxes, images.shape[-2], images.shape[-1])
 
 
-def learn_boxes(classifier: Classifier, images: Tensor, boxes: npt.NDArray[np.float64]) -> BoxRegression:
-    """Fit to images (n, 3, S, S) with their boxes (n, 4), x0, y0, x1, y1 in pixels; and to their mirror images."""
-    found, targets = [], []
-    wanted = torch.tensor([shares(box, images.shape[-1]) for box in boxes], dtype=torch.float32)
+def learn(data: TrainingData) -> BoxRegression:
+    """Fit to pictures (n, S, S, 3) with their boxes (n, 4), x0, y0, x1, y1 in pixels; and to their mirror images."""
+    f, found, targets = data.classifier, [], []
+    images = normalised(data.pictures, f.mean, f.std)
+    wanted = torch.tensor([shares(box, images.shape[-1]) for box in data.boxes], dtype=torch.float32)
     with torch.no_grad():
         for mirrored in (False, True):
             for batch in torch.split(images, BATCH):
-                found.append(last_features(classifier, batch.flip(-1) if mirrored else batch)[0])
+                found.append(last_features(f, batch.flip(-1) if mirrored else batch)[0])
             targets.append(torch.cat([1 - wanted[:, :1], wanted[:, 1:]], dim=1) if mirrored else wanted)
     return fit_boxes(torch.cat(found), torch.cat(targets))
 
@@ -115,3 +118,8 @@ def filled(boxes: Tensor, height: int, width: int) -> Tensor:
     right = ((torch.arange(width) + 0.5) / width)[None, None, :]
     inside: Tensor = ((right - x).abs() <= w / 2) & ((down - y).abs() <= h / 2)
     return inside.float()
+
+
+BASELINES.register("box-regression")(
+    Baseline("box regression", "Simonyan & Zisserman 2014", paper_le=34.3, told="boxes", masks=True, learn=learn)
+)

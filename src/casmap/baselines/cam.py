@@ -3,6 +3,8 @@
 The formula is in `casmap.models.class_activation`: the second stage of training looks at them, too.
 """
 
+from casmap.baselines import BASELINES, Baseline
+from casmap.evaluation.rules import above_share
 from casmap.models.class_activation import class_activation as cam
 
-__all__ = ["cam"]
+BASELINES.register("cam")(Baseline("CAM", "Zhou et al. 2016", cam, above_share(0.2), paper_le=48.1))

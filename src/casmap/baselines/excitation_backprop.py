@@ -15,8 +15,10 @@ from zennit.composites import ExcitationBackprop
 from zennit.rules import Pass
 from zennit.types import Activation
 
-from casmap.baselines.relevance import EPSILON, MergedNorms, SharedSums, not_in_place
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.relevance import EPSILON, MergedNorms, SharedSums, not_in_place
 from casmap.errors import Unsuited
+from casmap.evaluation.rules import MeanLevel
 from casmap.models.class_activation import last_features, linear_head
 from casmap.models.classifier import Classifier
 
@@ -56,3 +58,8 @@ def contrasted(features: Tensor, weights: Tensor) -> Tensor:
 
 def _shares(parts: Tensor) -> Tensor:
     return parts / parts.sum(dim=(1, 2, 3), keepdim=True).clamp_min(EPSILON)
+
+
+BASELINES.register("excitation-backprop")(
+    Baseline("excitation backprop", "Zhang et al. 2016", excitation_backprop, MeanLevel(), paper_le=38.7)
+)

@@ -10,6 +10,7 @@ for non-commercial use).
 import torch
 from torch import Tensor
 
+from casmap.baselines import BASELINES, Baseline
 from casmap.models.classifier import Classifier
 
 AREAS, SMOOTH, STEPS = (0.025, 0.05, 0.1, 0.2), 0.09, 800
@@ -33,3 +34,8 @@ def extremal_perturbation(classifier: Classifier, images: Tensor, classes: Tenso
             )
             found.append(masks.detach().sum(dim=(0, 1)))
     return torch.stack(found)
+
+
+BASELINES.register("extremal-perturbation")(
+    Baseline("extremal perturbation", "Fong et al. 2019", extremal_perturbation, slow=10, batch=1, extra="torchray")
+)

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from casmap.baselines.relevance import not_in_place, relus
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.relevance import not_in_place, relus
+from casmap.evaluation.rules import energy
 from casmap.models.classifier import Classifier
 
 ROUNDS = 10
@@ -68,3 +70,6 @@ def gated(classifier: Classifier, gates: list[Tensor]) -> Iterator[list[Tensor]]
     finally:
         for hook in hooks:
             hook.remove()
+
+
+BASELINES.register("feedback")(Baseline("feedback", "Cao et al. 2015", feedback, energy(0.95), paper_le=38.8))

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import relu
 
+from casmap.baselines import BASELINES, Baseline
+from casmap.evaluation.rules import above_share
 from casmap.models.class_activation import last_features
 from casmap.models.classifier import Classifier
 
@@ -28,3 +30,8 @@ def grad_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
         (gradient,) = torch.autograd.grad(logits.gather(1, classes[:, None]).sum(), features)
     weights = gradient.mean(dim=(2, 3), keepdim=True)
     return relu((weights * features.detach()).sum(dim=1))
+
+
+BASELINES.register("grad-cam")(
+    Baseline("Grad-CAM", "Selvaraju et al. 2017", grad_cam, above_share(0.15), paper_le=47.5)
+)

@@ -11,6 +11,8 @@ from captum.attr import Saliency
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from casmap.baselines import BASELINES, Baseline
+from casmap.evaluation.rules import grab_cut
 from casmap.models.classifier import Classifier
 
 
@@ -44,3 +46,6 @@ def plain_gradient(classifier: Classifier, images: Tensor, classes: Tensor) -> T
     """The same of the whole pictures alone."""
     found: Tensor = Saliency(classifier).attribute(images.clone().requires_grad_(True), target=classes, abs=True)
     return found.amax(dim=1)
+
+
+BASELINES.register("gradient")(Baseline("gradient", "Simonyan et al. 2013", gradient, grab_cut(), paper_le=41.7))

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from casmap.baselines.blurring import blur
-from casmap.models.class_activation import last_features
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.blurring import blur
+from casmap.evaluation.rules import MeanLevel
+from casmap.models.class_activation import last_features, min_max
 from casmap.models.classifier import Classifier
 
 FIRST, STEPS = 11, 80
@@ -39,7 +41,7 @@ def guided_feature_inversion(classifier: Classifier, images: Tensor, classes: Te
     with torch.enable_grad():
         for step in range(STEPS):
             optimizer.param_groups[0]["lr"] = RATE * 0.5 ** (step // HALVED)
-            m = interpolate(_stretched(_mixed(weights, features))[:, None], images.shape[-2:], mode="bilinear")
+            m = interpolate(min_max(_mixed(weights, features))[:, None], images.shape[-2:], mode="bilinear")
             kept, logits = last_features(classifier, m * images + (1 - m) * blurred)
             norm = weights.square().sum(dim=1)
             if step < FIRST:
@@ -62,7 +64,6 @@ def _mixed(weights: Tensor, features: Tensor) -> Tensor:
     return torch.einsum("nk,nkhw->nhw", weights, features)
 
 
-def _stretched(maps: Tensor) -> Tensor:
-    """As `peer.unit`, but a flat map, as weights that are all 0 give it, passes a finite gradient."""
-    above = maps - maps.amin(dim=(1, 2), keepdim=True)
-    return above / above.amax(dim=(1, 2), keepdim=True).clamp_min(1e-6)
+BASELINES.register("guided-feature-inversion")(
+    Baseline("guided feature inversion", "Du et al. 2018", guided_feature_inversion, MeanLevel(), paper_le=38.2, slow=1)
+)

@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.nn.functional import relu
 from zennit.composites import EpsilonAlpha2Beta1
 
-from casmap.baselines.relevance import MergedNorms, SharedSums, not_in_place
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.relevance import MergedNorms, SharedSums, not_in_place
+from casmap.evaluation.rules import MeanLevel
 from casmap.models.classifier import Classifier
 
 
@@ -31,3 +33,6 @@ def lrp(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
         begin = torch.zeros_like(logits).scatter(1, classes[:, None], logits.detach().gather(1, classes[:, None]))
         (relevance,) = torch.autograd.grad(logits, images, begin)
     return relu(relevance.sum(dim=1))
+
+
+BASELINES.register("lrp")(Baseline("LRP", "Bach et al. 2015", lrp, MeanLevel(), paper_le=57.8))

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from casmap.baselines.blurring import blur
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.blurring import blur
+from casmap.evaluation.rules import MeanLevel
 from casmap.models.classifier import Classifier
 
 SIDE = 28
@@ -100,3 +102,10 @@ def smallest_discs(classifier: Classifier, images: Tensor, blurred: Tensor, clas
             if not waiting.any():
                 break
     return masks
+
+
+BASELINES.register("meaningful-perturbation")(
+    Baseline(
+        "meaningful perturbation", "Fong & Vedaldi 2017", meaningful_perturbation, MeanLevel(), paper_le=43.1, slow=1
+    )
+)

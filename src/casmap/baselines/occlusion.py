@@ -11,7 +11,8 @@ from captum.attr import Occlusion
 from torch import Tensor
 from torch.nn.functional import relu
 
-from casmap.baselines.black_box import black_box
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.black_box import black_box
 from casmap.models.classifier import Classifier
 
 SHARE = 4  # squares of a side
@@ -33,3 +34,6 @@ def occlusion(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
             images, (images.shape[1], square, square), (images.shape[1], move, move), baselines=0.0, target=classes
         )  # 0 is the mean colour: pictures are normalised
     return relu(found.mean(dim=1))  # what is seen better without a square is not there
+
+
+BASELINES.register("occlusion")(Baseline("occlusion", "Zeiler & Fergus 2014", occlusion, paper_le=48.6, slow=1))

@@ -9,7 +9,8 @@ N = 8,000 masks, each cell 1 with probability 0.5. TorchRay, by authors of the f
 import torch
 from torch import Tensor
 
-from casmap.baselines.black_box import black_box
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.black_box import black_box
 from casmap.models.classifier import Classifier
 
 MASKS = 8000
@@ -37,3 +38,6 @@ def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = M
             for image, label in zip(images, classes.tolist(), strict=True)
         ]
     )
+
+
+BASELINES.register("rise")(Baseline("RISE", "Petsiuk et al. 2018", rise, slow=4, batch=1, extra="torchray"))

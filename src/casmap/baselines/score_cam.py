@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torchcam.methods import ScoreCAM
 
-from casmap.baselines.black_box import black_box
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.black_box import black_box
 from casmap.models.class_activation import last_features
 from casmap.models.classifier import Classifier
 
@@ -49,3 +50,6 @@ class _Whole(nn.Module):
             return self.asked(images)
         logits: Tensor = self.classifier.network.forward_head(self.features(last_features(self.classifier, images)[0]))
         return logits
+
+
+BASELINES.register("score-cam")(Baseline("Score-CAM", "Wang et al. 2020", score_cam, slow=1))

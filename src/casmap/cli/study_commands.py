@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from casmap.baselines import BASELINES
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
 from casmap.cli.tables_studies import print_plan, print_report, show_outcome
@@ -52,7 +53,7 @@ def study_table1(
     data: Data,
     mapping: Mappings = None,
     classifier: Annotated[
-        str, typer.Option(help="what rivals explain: a classifier casmap wrote, or a backbone's name")
+        str, typer.Option(help="what baselines explain: a classifier casmap wrote, or a backbone's name")
     ] = "lite0",
     out: Out = STUDIES / "table1",
     boxes: Boxes = None,
@@ -62,21 +63,24 @@ def study_table1(
     unseen: Annotated[
         bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
     ] = False,
-    train: Annotated[str | None, typer.Option(help="photos of the same classes, for the rivals that learn")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="this rival only; may be given several times")] = None,
+    train: Annotated[str | None, typer.Option(help="photos of the same classes, for the baselines that learn")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help=f"this baseline only; may be given several times: {', '.join(BASELINES)}"),
+    ] = None,
     few: Annotated[
-        int, typer.Option(min=1, help="photos for rivals that take seconds for each; fewer where minutes")
+        int, typer.Option(min=1, help="photos for baselines that take seconds for each; fewer where minutes")
     ] = 100,
 ) -> None:
-    """Put mappings beside every rival of the paper's Table 1, on one classifier; a second start goes on."""
+    """Put mappings beside every baseline of the paper's Table 1, on one classifier; a second start goes on."""
     from casmap.inference.mapper import SHIPPED
     from casmap.paper.table1 import run_table1
-    from casmap.paper.table1_files import write_table1
 
-    table, crops = run_table1(
-        data, mapping or [SHIPPED], classifier, out, boxes, masks, split, size, unseen, train, only, few, console
-    )
-    write_table1(table, crops, out, console)
+    outcome = run_table1(
+        data, mappings=mapping or [SHIPPED], classifier=classifier, out=out, boxes=boxes, masks=masks, split=split,
+        size=size, unseen=unseen, train=train, only=only or (), few=few, reporter=reporter,
+    )  # fmt: skip
+    show_outcome(outcome, out)
 
 
 def shared_options(

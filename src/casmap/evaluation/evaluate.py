@@ -129,7 +129,7 @@ def own_alpha_errors(
     return np.where(half, errors[best[0]], errors[best[1]]), (alphas[best[0]], alphas[best[1]])
 
 
-def measure(name: str, mapped: Mapped, area: float | None = None) -> Row:
+def measure_masks(name: str, mapped: Mapped, area: float | None = None) -> Row:
     """Measure what a system marked.
 
     area: measure evidence, and LE a second time, at this mean area of the binary masks, by one alpha for all photos;

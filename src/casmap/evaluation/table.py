@@ -21,7 +21,7 @@ from casmap.evaluation.evaluate import (
     center_system,
     localization_errors,
     map_photos,
-    measure,
+    measure_masks,
     whole_system,
 )
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, fit, load_mappers
@@ -119,7 +119,7 @@ def compare(
     with reporter.progress("evaluating", 2 * len(annotated(photos)) * len(systems)) as advance:
         for name, system in systems.items():
             side = sides.get(name, common)
-            rows.append(measure(name, map_photos(system, photos, side, "crop", advance), area))
+            rows.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
             other = map_photos(system, photos, side, "squash", advance)
             squashed[name] = float(localization_errors(other).mean())
     return Evaluation(rows, squashed)

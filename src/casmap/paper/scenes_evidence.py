@@ -10,8 +10,7 @@ import numpy as np
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import map_photos
-from casmap.evaluation.evaluate import measure as evaluate
+from casmap.evaluation.evaluate import map_photos, measure_masks
 from casmap.evaluation.numbers import apart, columns, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
@@ -49,7 +48,7 @@ def measured(seed: int, out: Path, reporter: Reporter) -> dict[str, Values]:
 
 def measure(name: str, mapper: SaliencyMapper, photos: Scenes) -> Values:
     """All measures, photo by photo."""
-    row = evaluate(name, map_photos(system_of(mapper, photos), photos, photos.size, "crop"), QUICK.area)
+    row = measure_masks(name, map_photos(system_of(mapper, photos), photos, photos.size, "crop"), QUICK.area)
     if "evidence recall" not in row.values:
         raise UserError(f"{name}'s masks cannot be brought to the area {QUICK.area}, so there is nothing to compare.")
     return {key: row.values[key].tolist() for key in (*MEASURES, *AREAS)}

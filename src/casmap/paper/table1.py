@@ -1,80 +1,41 @@
-"""Table 1 on your photos: mappings beside every rival, on the same photos, the same classifier, the same protocol."""
+"""Table 1 on your photos, as a study: rows for wide and narrow terminals, all numbers, claims, maps side by side."""
 
-import hashlib
-import json
-from dataclasses import dataclass, field
-from functools import reduce
-from importlib.util import find_spec
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.progress import Progress
 
-from casmap.baselines.rivals import RIVALS, Lesson, Rival
-from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
-from casmap.errors import UserError
-from casmap.evaluation.evaluate import Floats, Number, own_alpha_errors
-from casmap.evaluation.evaluate import measure as evaluate
-from casmap.evaluation.intervals import bootstrap_interval, paired_interval
-from casmap.evaluation.wsol_metrics import is_tuning
-from casmap.inference.mapper import SaliencyMapper, names_of
-from casmap.io.atomic import write_whole
-from casmap.models.classifier import Classifier
-from casmap.models.files import save_classifier
-from casmap.paper.crops import Crops, Indices, read_crops
-from casmap.paper.entrants import Entrant, bare, constants_enter, mapping_enters, see
-from casmap.paper.fallback import explainer_of
-from casmap.paper.maps import Maps
-from casmap.paper.timing import milliseconds
-from casmap.tools.classifiers import fingerprint, open_classifier
+from casmap.evaluation.evaluate import Number
+from casmap.evaluation.numbers import columns, percent, points, turned
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.io.images import Image, encode_png
+from casmap.io.names import file_name
+from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
+from casmap.paper.table1_entries import PAPER
+from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
+from casmap.reporting import SILENT, Reporter
 
-SHOWN = 7  # photos on the page
-ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of the table. errors: LE photo by photo, for each way of making a box of a map."""
-
-    name: str
-    method: str
-    paper: str
-    told: str
-    chosen: Indices = field(repr=False)
-    numbers: dict[str, Number]
-    errors: dict[str, Floats] = field(repr=False)
-    alphas: tuple[float, float]
-    rule: str | None
-    milliseconds: float
-    shown: Floats = field(repr=False)  # masks (n, S, S) for the page
-
-    @property
-    def strongest(self) -> str:
-        """The way in which it errs least; of equals the first."""
-        return min(self.errors, key=lambda way: float(self.errors[way].mean()))
-
-
-@dataclass(frozen=True)
-class Table1:
-    """All rows, those of the mappings first; and the milliseconds of the first mapping's classifier alone."""
-
-    lines: list[Line]
-    mappings: int
-    bare: float
-    shown: list[int]  # numbers of the photos on the page
-
-    @property
-    def ranked(self) -> list[Line]:
-        """The rows, fewest errors at alpha 1 first."""
-        return sorted(self.lines, key=lambda line: float(line.errors[ALPHA_ONE].mean()))
+MEASURES = {
+    f"LE, {ALPHA_ONE}": "LE ↓",
+    f"LE, {OWN_RULE}": "LE, authors' rule ↓",
+    f"LE, {OWN_ALPHA}": "LE, own alpha ↓",
+    "OM": "OM ↓",
+    "F1": "F1 ↑",
+    "PxAP": "PxAP ↑",
+    "mask IoU": "mask IoU ↑",
+}
+SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑"}
+SIDE = 120  # of a picture on the page
 
 
 def run_table1(
     data: str,
-    mappings: list[Path],
+    *,
+    mappings: Sequence[Path],
     classifier: str,
     out: Path,
     boxes: Path | None = None,
@@ -83,147 +44,146 @@ def run_table1(
     size: int = 224,
     unseen: bool = False,
     train: str | None = None,
-    only: list[str] | None = None,
+    only: Sequence[str] = (),
     few: int = 100,
-    console: Console | None = None,
-) -> tuple[Table1, Crops]:
-    """Measure mappings and rivals; what is made is kept in `out`, so that a second start goes on.
-
-    unseen: the photos' classes may be new to the classifier; then rivals have the predicted class only.
-    train: photos with classes, for the rivals that learn from them. only: some rivals by name. few: photos
-    for those that take seconds for each.
-    """
-    console = console or Console(quiet=True)
+    reporter: Reporter = SILENT,
+) -> Outcome:
+    """Put mappings beside baselines on photos as the command line names them; see `measure_table1`."""
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
-    f, knows = open_classifier(classifier, photos)
-    if not knows and not unseen:
-        raise UserError(
-            f"The classifier {classifier} does not know exactly the {len(photos.classes)} classes of the photos: "
-            "name one trained on them with --classifier, or let it explain the class that it sees with --unseen."
+    to_learn = None if train is None else open_photos(train)
+    return table1(
+        measure_table1(
+            photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, to_learn=to_learn,
+            only=only, few=few, reporter=reporter,
         )
-    lessons = None if train is None else open_photos(train)
-    mappers = [SaliencyMapper.load(path) for path in mappings]
-    crops = read_crops(photos, size)
-    to_fit = np.array([is_tuning(name, 0.5) for name in crops.names])
-    rivals = choose_rivals(only, lessons, photos if knows else None, to_fit, console)
-    file = out / "classifier.safetensors"
-    same_setting(out, f, crops)
-    if knows:
-        save_classifier(file, f, list(photos.classes), {"origin": "What the rivals explain."})
-    seen = see(f, crops.pictures)
-    boxes_of = largest_boxes(crops)[to_fit]
-    lesson = Lesson(f, file, lessons, crops.pictures[to_fit], boxes_of, learned_in(out, lessons), console)
-    entrants = [mapping_enters(*named, photos, crops) for named in zip(names_of(mappings), mappers, strict=True)]
-    for rival in rivals:
-        explainer = explainer_of(rival, lesson, crops, seen, Maps(out / "maps"))
-        classes = seen if explainer.classifier is f else see(explainer.classifier, crops.pictures)
-        entrants += explainer.enters(classes, knows, to_fit, few)
-    entrants += constants_enter(crops)
-    alone = bare(mappings[0], mappers[0], crops)
-    works = list(dict.fromkeys([alone, *(entrant.work for entrant in entrants if entrant.seconds is None)]))
-    times = dict(zip(works, milliseconds(works, len(crops)), strict=True))
-    everywhere = reduce(np.intersect1d, [entrant.chosen for entrant in entrants])
-    show = crops.drawn[np.isin(crops.drawn, everywhere)][:SHOWN]
-    lines = []
-    with Progress(console=console, transient=True) as bar:
-        for entrant in entrants:
-            parts = np.array_split(entrant.chosen, -(-len(entrant.chosen) // entrant.batch))
-            found = np.concatenate([entrant.masks(part) for part in bar.track(parts, description=entrant.name)])
-            time = times[entrant.work] if entrant.seconds is None else 1000 * entrant.seconds(entrant.chosen)
-            lines.append(measure(entrant, found, crops, time, show))
-    return Table1(lines, len(mappings), times[alone], show.tolist()), crops
-
-
-def choose_rivals(
-    only: list[str] | None,
-    lessons: PhotoSet | None,
-    photos: PhotoSet | None,
-    to_fit: npt.NDArray[np.bool_],
-    console: Console,
-) -> list[Rival]:
-    """The rivals asked for, which must be possible; or all, but those for which something is missing, which are named.
-
-    lessons: photos to learn from. photos: those to measure on, if the classifier knows their classes. to_fit (N,):
-    those of them whose boxes may be shown.
-    """
-    by_name = {rival.name.lower(): rival for rival in RIVALS}
-    for name in only or []:
-        if name.lower() not in by_name:
-            raise UserError(f"There is no rival {name!r}: {', '.join(rival.name for rival in RIVALS)}.")
-    if lessons is not None and photos is not None and list(lessons.classes) != list(photos.classes):
-        raise UserError("The photos to train on are of other classes than those to measure on.")
-    chosen = [by_name[name] for name in dict.fromkeys(map(str.lower, only or by_name))]
-    missing = {}
-    for rival in chosen:
-        if rival.extra is not None and find_spec(rival.extra) is None:
-            missing[rival.name] = f"pip install 'casmap[{rival.extra}]'"
-        elif rival.told == "boxes":
-            if to_fit.all() or not to_fit.any():
-                missing[rival.name] = "more photos"
-        elif rival.learn is not None and photos is None:
-            missing[rival.name] = "a --classifier of the photos' classes"
-        elif rival.learn is not None and lessons is None:
-            missing[rival.name] = "--train PHOTOS of the same classes"
-    if missing:
-        told = ", ".join(f"{name} ({what})" for name, what in missing.items())
-        if only:
-            raise UserError(f"Not possible, for want of what is in brackets: {told}.")
-        console.print(f"Left out, for want of what is in brackets: {told}.", soft_wrap=True, markup=False)
-    return [rival for rival in chosen if rival.name not in missing]
-
-
-def learned_in(out: Path, lessons: PhotoSet | None) -> Path:
-    """The folder for what is learned from photos: another one for others."""
-    if lessons is None:
-        return out
-    content = json.dumps([list(lessons.classes), list(lessons.names), lessons.labels.tolist()])
-    return out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-
-
-def same_setting(out: Path, classifier: Classifier, crops: Crops) -> None:
-    """Maps are kept in `out` for one classifier and one set of pictures: refuse others."""
-    setting = {
-        "classifier": fingerprint(classifier),
-        "photos": hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest(),
-        "size": crops.size,
-    }
-    kept = out / "setting.json"
-    if kept.exists():
-        before = json.loads(kept.read_text())
-        if differs := [key for key in ("size", "photos", "classifier") if before.get(key) != setting[key]]:
-            raise UserError(f"{out} holds maps of another {differs[0]}: choose another --out.")
-    write_whole(kept, json.dumps(setting, indent=2) + "\n")
-
-
-def largest_boxes(crops: Crops) -> npt.NDArray[np.float64]:
-    """The largest true box (N, 4) of each photo."""
-    sizes = [np.prod(truth.boxes[:, 2:] - truth.boxes[:, :2], axis=1) for truth in crops.truths]
-    return np.stack([truth.boxes[size.argmax()] for truth, size in zip(crops.truths, sizes, strict=True)])
-
-
-def measure(entrant: Entrant, masks: Floats, crops: Crops, time: float, show: Indices) -> Line:
-    """A row: all that `evaluate` measures, LE at the row's own alpha, and by its authors' rule."""
-    mapped = crops.mapped(entrant.chosen, masks, entrant.sees)
-    row = evaluate(entrant.name, mapped)
-    own, alphas = own_alpha_errors(mapped)
-    errors = {ALPHA_ONE: row.values["LE"], OWN_ALPHA: own}
-    if entrant.rule is not None:
-        errors[OWN_RULE] = entrant.rule.errors(mapped, crops.pictures[entrant.chosen])
-    numbers = row.numbers | {
-        f"LE, {way}": Number(float(values.mean()), *bootstrap_interval(values)) for way, values in errors.items()
-    }
-    return Line(
-        entrant.name, entrant.method, entrant.paper, entrant.told, entrant.chosen, numbers, errors, alphas,
-        None if entrant.rule is None else entrant.rule.words, time,
-        masks[np.searchsorted(entrant.chosen, show)],
     )  # fmt: skip
 
 
-def difference(ours: Line, theirs: Line) -> Number:
-    """LE of a mapping at alpha 1 minus that of a rival in its strongest way, on the photos of both: below 0, better."""
-    _, mine, yours = np.intersect1d(ours.chosen, theirs.chosen, return_indices=True)
-    a, b = ours.errors[ALPHA_ONE][mine], theirs.errors[theirs.strongest][yours]
-    return Number(float((a - b).mean()), *paired_interval(a, b))
+def table1(table: Table1) -> Outcome:
+    """All that was measured, ranked; claims are about rows told the true class, where a class is told."""
+    return Outcome(
+        "table1",
+        "Table 1: beside other methods",
+        notes(table),
+        *_rows(table),
+        records(table),
+        dict(_figures(table)),
+        list(_claims(table)),
+        _summary(table),
+    )
+
+
+def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
+    """Head and rows as they are printed."""
+    ours = table.lines[0]
+    first, *others = _measured(table, MEASURES)
+    head = ["", "is told", MEASURES[first], f"{ours.name} - it", *(MEASURES[key] for key in others)]
+    rows = [
+        [
+            line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""),
+            line.entry.told,
+            _percent(line.numbers[first]),
+            "" if line is ours else _apart(difference(ours, line)),
+            *(_percent(line.numbers.get(key)) for key in others),
+            _milliseconds(line.milliseconds),
+            str(len(line.entry.chosen)),
+            "-" if (paper := _paper(table, line)) is None else f"{paper:.1f}",
+        ]
+        for line in table.ranked
+    ]
+    return [*head, "ms", "photos", "paper's LE"], [[Cell(text) for text in row] for row in rows]
+
+
+def _summary(table: Table1) -> tuple[list[str], list[list[Cell]]]:
+    """Head and rows for a narrow terminal: no intervals, and what matters most."""
+    ours, measures = table.lines[0], _measured(table, SUMMARY)
+    rows = [
+        [
+            line.name.replace(", the ", ", "),
+            *(_percent(line.numbers.get(key)).partition("\n")[0] for key in measures),
+            _milliseconds(line.milliseconds),
+            "" if line is ours else verdict(difference(ours, line)),
+        ]
+        for line in table.ranked
+    ]
+    head = ["", *(SUMMARY[key] for key in measures), "ms", "it is"]
+    return head, [[Cell(text) for text in row] for row in rows]
+
+
+def notes(table: Table1) -> str:
+    """On what was measured, and what the columns mean."""
+    ours, photos = table.lines[0], max(len(line.entry.chosen) for line in table.lines)
+    whose: dict[str, list[str]] = {}
+    for entry in (line.entry for line in table.lines if line.entry.rule is not None):
+        assert entry.rule is not None
+        whose.setdefault(entry.rule.words, []).append(entry.method)
+    rules = "; ".join(f"{', '.join(dict.fromkeys(methods))}: {words}" for words, methods in whose.items())
+    lines = [
+        f"{photos} photos, central crop; 95 % bootstrap intervals.",
+        "LE: the box around the largest component of m >= alpha mean m, alpha = 1. Own alpha: the best of 0.1, 0.2, "
+        "... 3.0 on one half of the photos, used on the other.",
+        f"Authors' rules: {rules}." if rules else "",
+        f"{ours.name} - it: LE of {ours.name} at alpha 1 minus that of the row in the way that is best for it on "
+        "these photos, paired: below 0 the row is worse.",
+        "ms: for a photo, the median of rounds in one run; of those on few photos, when their maps were made.",
+        f"The classifier in {ours.name} alone, in the same engine, takes {_milliseconds(table.bare)} ms, {ours.name} "
+        f"{ours.milliseconds / table.bare:.2f} times that.",
+        "Pictures: every row's map over the same photos, each so bright that its highest hundredth is full, and its "
+        "box at alpha = 1.",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def records(table: Table1) -> list[dict[str, Any]]:
+    """All numbers of each row, shares with their intervals, and how far every mapping is from it."""
+    found = []
+    for line in table.ranked:
+        record: dict[str, Any] = {"row": line.name, "paper": line.entry.paper, "is told": line.entry.told}
+        for key, number in line.numbers.items():
+            record |= columns(key, number)
+        record |= {
+            "milliseconds": line.milliseconds,
+            "photos": len(line.entry.chosen),
+            "own alphas": list(line.alphas),
+            "rule": None if line.entry.rule is None else line.entry.rule.words,
+            "its best way": line.strongest,
+            "paper LE": _paper(table, line),
+        }
+        for place, mine in enumerate(table.lines[: table.mappings]):
+            if line is not mine:
+                record |= columns(f"LE difference of {mine.name}" if place else "LE difference", difference(mine, line))
+        if line is table.lines[0]:
+            record["classifier alone, milliseconds"] = table.bare
+        else:
+            record["it is"] = verdict(difference(table.lines[0], line))
+        found.append(record)
+    return found
+
+
+def _claims(table: Table1) -> Iterator[Claim]:
+    """CASM beside each row of the paper's: the paper has it worse, or better, and here it may be neither."""
+    casm, ours = _casm(table), PAPER["CASM"]
+    for line in table.ranked:
+        paper = _paper(table, line)
+        if paper is not None and line is not casm and line.entry.told != "the predicted class":
+            higher, apart = ours < paper, difference(casm, line)
+            yield Claim(
+                f"{line.entry.method} has a {'higher' if higher else 'lower'} LE than CASM",
+                f"{paper} and {ours}",
+                f"CASM - it {points(apart)}",
+                verdict_below([apart if higher else turned(apart)]),
+            )
+
+
+def _casm(table: Table1) -> Line:
+    """The mapping that stands for the paper's: the one of that name, or the first."""
+    mappings = table.lines[: table.mappings]
+    return next((line for line in mappings if line.name == "CASM"), mappings[0])
+
+
+def _paper(table: Table1, line: Line) -> float | None:
+    """LE in percent in the paper's table."""
+    return PAPER["CASM"] if line is _casm(table) else line.entry.paper_le
 
 
 def verdict(apart: Number) -> str:
@@ -233,3 +193,42 @@ def verdict(apart: Number) -> str:
     ('worse', 'tie', 'better')
     """
     return "worse" if apart.high < 0 else "better" if apart.low > 0 else "tie"
+
+
+def _figures(table: Table1) -> Iterator[tuple[str, bytes]]:
+    """The photos in a row, and each row's maps over them, by the ends of the files' names."""
+    photos = [table.crops.pictures[i] for i in table.shown]
+    if photos:
+        yield "-the photos", _strip(photos)
+        for line in table.ranked:
+            found = [_shown(photo, mask) for photo, mask in zip(photos, line.shown, strict=True)]
+            yield f"-maps of {file_name(line.name)}", _strip(found)
+
+
+def _shown(photo: Image, mask: npt.NDArray[np.floating]) -> Image:
+    """A photo with a map and its box, also where most of the map is next to nothing."""
+    brightest = max(float(np.quantile(mask, 0.99)), float(mask.mean()), 1e-9)
+    brighter = np.minimum(mask / brightest, 1).astype(np.float32)
+    return SaliencyMap(photo, brighter).overlay(float(mask.mean() / brightest / max(brighter.mean(), 1e-9)))
+
+
+def _strip(images: list[Image]) -> bytes:
+    """Pictures in a row, as a PNG."""
+    small = [cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA) for image in images]
+    return encode_png(np.hstack([np.pad(image, ((0, 0), (0, 4), (0, 0)), constant_values=255) for image in small]))
+
+
+def _measured(table: Table1, titles: dict[str, str]) -> list[str]:
+    return [key for key in titles if any(key in line.numbers for line in table.lines)]
+
+
+def _apart(apart: Number) -> str:
+    return f"{points(apart)}\nit is {verdict(apart)}".replace("it is tie", "a tie")
+
+
+def _percent(number: Number | None) -> str:
+    return "-" if number is None else percent(number).replace(" ", "\n", 1)
+
+
+def _milliseconds(time: float) -> str:
+    return f"{time:,.0f}" if time >= 100 else f"{time:.1f}"

@@ -13,16 +13,14 @@ multiplied by sigmoid(<stage, vector>), and in a phase of its own it learns to t
 three in ten of the classes asked for are not, and then nothing should be masked.
 """
 
-from pathlib import Path
-
 import torch
-from rich.console import Console
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, interpolate, relu
 
-from casmap.baselines.blurring import blur
+from casmap.baselines import BASELINES, Baseline, TrainingData
+from casmap.baselines.support.blurring import blur
 from casmap.data.batches import Batches
-from casmap.data.photos import PhotoSet
+from casmap.evaluation.rules import above
 from casmap.models.classifier import Classifier
 from casmap.models.files import read_tree, write_tree
 from casmap.models.folding import folded
@@ -88,8 +86,8 @@ class _Up(nn.Module):
         return found
 
 
-class RealTime:
-    """The trained network as a rival: classifier, images and classes in, maps out.
+class RealTimeSaliency:
+    """The trained network as a method: classifier, images and classes in, maps out.
 
     confidence: the bar for places that resemble the class only a little, 6 where the authors' own selector was trained
     on a million photos; the lower it is, the more is marked.
@@ -194,27 +192,31 @@ def exchanged(images: Tensor, blurred: Tensor, masks: Tensor, chance: torch.Gene
     return masks * kept + (1 - masks) * torch.where(blurs, blurred, colour + noise)
 
 
-def learn_real_time(photos: PhotoSet, classifier: Classifier, path: Path, size: int, console: Console) -> RealTime:
+def learn(data: TrainingData) -> RealTimeSaliency:
     """Train both phases on photos with their classes, or read the file of an earlier start; the classifier stays."""
-    classifier = folded(classifier.eval().requires_grad_(False))
+    assert data.photos is not None
+    classifier, path = folded(data.classifier.eval().requires_grad_(False)), data.folder / "real-time.safetensors"
     torch.manual_seed(SEED)
     network = MaskingNetwork(classifier.stage_channels, classifier.classes)
     selected = path.with_stem(f"{path.stem}-selector")
-    batches = Batches(photos, size, BATCH, classifier.mean, classifier.std, seed=SEED + 3, smallest_crop=CROP)
+    size = data.pictures.shape[1]
+    batches = Batches(data.photos, size, BATCH, classifier.mean, classifier.std, seed=SEED + 3, smallest_crop=CROP)
     if not path.exists():
         if selected.exists():
             network.load_state_dict(read_tree(selected)["network"])
         else:
             right = train_selector(network, classifier, batches, STEPS, SEED)
-            console.print(f"Real-time saliency: its selector tells {right:.0%} of the classes that are there or not.")
+            data.reporter.message(
+                f"Real-time saliency: its selector tells {right:.0%} of the classes that are there or not."
+            )
             write_tree(selected, {"network": network.state_dict()})
         area = train_masks(network, classifier, batches, STEPS, SEED)
-        console.print(f"Real-time saliency: its masks cover {area:.2f} of the photos.")
+        data.reporter.message(f"Real-time saliency: its masks cover {area:.2f} of the photos.")
         write_tree(path, {"network": network.state_dict(), "confidence": best_confidence(network, classifier, batches)})
         selected.unlink(missing_ok=True)
     kept = read_tree(path)
     network.load_state_dict(kept["network"])
-    return RealTime(network, kept["confidence"])
+    return RealTimeSaliency(network, kept["confidence"])
 
 
 @torch.no_grad()
@@ -231,3 +233,8 @@ def best_confidence(network: MaskingNetwork, classifier: Classifier, batches: Ba
                 four_terms(classifier, images, labels, there, masks, torch.Generator().manual_seed(step))
             )
     return min(CONFIDENCES, key=lambda confidence: losses[confidence])
+
+
+BASELINES.register("real-time-saliency")(
+    Baseline("real-time saliency", "Dabkowski & Gal 2017", rule=above(0.5), paper_le=36.7, masks=True, learn=learn)
+)

@@ -1,4 +1,4 @@
-"""A Gaussian blur, first along the columns, then along the rows: several rivals erase with it."""
+"""A Gaussian blur, first along the columns, then along the rows: several baselines erase with it."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Who enters: which class a rival is told, in which photos, and the masks that come of its maps."""
+"""Who enters: which class a baseline is told, in which photos, and the masks that come of its maps."""
 
 import warnings
 
@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from casmap.baselines import Baseline
 from casmap.baselines.cam import cam
-from casmap.baselines.rivals import Rival
 from casmap.data.photos import Annotation
 from casmap.models.classifier import Classifier
-from casmap.paper import entrants
+from casmap.paper import table1_entries
 from casmap.paper.crops import Crops
-from casmap.paper.entrants import Explainer, see
 from casmap.paper.maps import Maps
+from casmap.paper.table1_entries import BaselineMaps, see
 
 SIDE = 64
 MAPS = arrays(np.float32, (3, 2, 4), elements=st.integers(-64000, 64000).map(lambda value: value / 64))
@@ -24,7 +24,7 @@ NONE = np.zeros(8, bool)
 
 
 class Recording:
-    """A peer that keeps what it was asked and marks, for class c, the c-th column of a 2 x 4 map."""
+    """A method that keeps what it was asked and marks, for class c, the c-th column of a 2 x 4 map."""
 
     def __init__(self) -> None:
         self.classifier, self.images, self.classes = None, [], []
@@ -70,8 +70,8 @@ def crops(classifier) -> Crops:
     return Crops([f"photo-{i}.png" for i in range(8)], pictures(8), labels, [truth] * 8)
 
 
-def explainer(classifier, crops, folder, peer, **options) -> Explainer:
-    return Explainer(Rival("Recording", "nobody", peer, **options), peer, classifier, crops, Maps(folder))
+def maps_of(classifier, crops, folder, method, **options) -> BaselineMaps:
+    return BaselineMaps(Baseline("Recording", "nobody", method, **options), method, classifier, crops, Maps(folder))
 
 
 def test_the_class_that_is_seen_is_the_one_of_the_highest_logit(classifier, crops) -> None:
@@ -81,24 +81,24 @@ def test_the_class_that_is_seen_is_the_one_of_the_highest_logit(classifier, crop
 
 
 def test_it_explains_the_true_class_and_the_predicted_one_and_none_twice(classifier, crops, tmp_path) -> None:
-    seen, peer = see(classifier, crops.pictures), Recording()
-    true, predicted = explainer(classifier, crops, tmp_path, peer).enters(seen, True, NONE, 100)
+    seen, method = see(classifier, crops.pictures), Recording()
+    true, predicted = maps_of(classifier, crops, tmp_path, method).entries(seen, True, NONE, 100)
     assert [one.name for one in (true, predicted)] == ["Recording, the true class", "Recording, the predicted class"]
     masks = true.masks(true.chosen)
-    assert peer.classes == crops.labels.tolist()
+    assert method.classes == crops.labels.tolist()
     assert (masks.mean(axis=1).argmax(axis=1) // 16).tolist() == crops.labels.tolist()  # 64 pixels for 4 columns
     masks = predicted.masks(predicted.chosen)
-    assert peer.classes[8:] == seen[2:].tolist()  # of the first two, the predicted class is the true one
+    assert method.classes[8:] == seen[2:].tolist()  # of the first two, the predicted class is the true one
     assert (masks.mean(axis=1).argmax(axis=1) // 16).tolist() == seen.tolist()
     true.masks(true.chosen[::-1])
-    assert len(peer.classes) == 14
+    assert len(method.classes) == 14
     true.work(np.array([0, 5]))  # the time that it takes is that of making it anew
-    assert len(peer.classes) == 16
+    assert len(method.classes) == 16
 
 
 def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells_none(classifier, crops, tmp_path):
     seen = see(classifier, crops.pictures)
-    (only,) = explainer(classifier, crops, tmp_path, Recording()).enters(seen, False, NONE, 100)
+    (only,) = maps_of(classifier, crops, tmp_path, Recording()).entries(seen, False, NONE, 100)
     assert (only.told, only.sees) == ("the predicted class", None)
 
 
@@ -106,7 +106,7 @@ def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells
 def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, word) -> None:
     shown = np.arange(8) % 3 == 0
     seen = see(classifier, crops.pictures)
-    (only,) = explainer(classifier, crops, tmp_path, Recording(), told=told).enters(seen, True, shown, 100)
+    (only,) = maps_of(classifier, crops, tmp_path, Recording(), told=told).entries(seen, True, shown, 100)
     assert (only.name, only.told) == ("Recording", word)
     assert only.chosen.tolist() == ([1, 2, 4, 5, 7] if told == "boxes" else list(range(8)))
 
@@ -114,53 +114,53 @@ def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, wo
 @pytest.mark.parametrize(("slow", "few", "given"), [(0, 3, 8), (1, 3, 3), (2, 6, 3), (4, 6, 1), (4, 3, 1)])
 def test_the_slower_the_fewer_photos(classifier, crops, tmp_path, slow, few, given) -> None:
     seen = see(classifier, crops.pictures)
-    entrant, _ = explainer(classifier, crops, tmp_path, Recording(), slow=slow).enters(seen, True, NONE, few)
-    assert len(entrant.chosen) == given
-    assert (entrant.seconds is None) == (slow == 0)
+    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=slow).entries(seen, True, NONE, few)
+    assert len(entry.chosen) == given
+    assert (entry.seconds is None) == (slow == 0)
 
 
 def test_a_slow_one_is_given_the_same_few_whatever_else_there_is(classifier, crops, tmp_path) -> None:
     seen = see(classifier, crops.pictures)
-    entrant, _ = explainer(classifier, crops, tmp_path, Recording(), slow=1).enters(seen, True, NONE, 3)
-    assert len(entrant.chosen) == 3
-    names = {crops.names[i] for i in entrant.chosen}
+    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=1).entries(seen, True, NONE, 3)
+    assert len(entry.chosen) == 3
+    names = {crops.names[i] for i in entry.chosen}
     turned = Crops(crops.names[::-1], crops.pictures[::-1], crops.labels[::-1], crops.truths)
     assert {turned.names[i] for i in turned.few(3)} == names
 
 
-def test_the_peer_is_given_the_classifier_and_pictures_as_it_knows_them(classifier, crops, tmp_path) -> None:
-    peer = Recording()
+def test_the_method_is_given_the_classifier_and_pictures_as_it_knows_them(classifier, crops, tmp_path) -> None:
+    method = Recording()
     before = crops.pictures.copy()
-    explainer(classifier, crops, tmp_path, peer).masks(crops.labels, np.array([5, 1]))
-    torch.testing.assert_close(peer.classifier(peer.images[0]), classifier(peer.images[0]), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(peer.images[0], normalised(classifier, crops.pictures[[5, 1]]), rtol=1e-4, atol=1e-5)
+    maps_of(classifier, crops, tmp_path, method).masks(crops.labels, np.array([5, 1]))
+    torch.testing.assert_close(method.classifier(method.images[0]), classifier(method.images[0]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(method.images[0], normalised(classifier, crops.pictures[[5, 1]]), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(crops.pictures, before)
 
 
 def test_maps_of_another_program_are_made_again(classifier, crops, tmp_path, monkeypatch) -> None:
     made = []
-    for shared in (entrants.SHARED, entrants.SHARED, entrants.SHARED[1:]):
-        monkeypatch.setattr(entrants, "SHARED", shared)
-        peer = Recording()
-        explainer(classifier, crops, tmp_path, peer).masks(crops.labels, np.array([1]))
-        made.append(len(peer.classes))
+    for shared in (table1_entries.SHARED, table1_entries.SHARED, table1_entries.SHARED[1:]):
+        monkeypatch.setattr(table1_entries, "SHARED", shared)
+        method = Recording()
+        maps_of(classifier, crops, tmp_path, method).masks(crops.labels, np.array([1]))
+        made.append(len(method.classes))
     assert made == [1, 0, 1]
 
 
 def test_what_a_library_warns_its_authors_of_is_not_for_the_user(classifier, crops, tmp_path, recwarn) -> None:
-    def peer(*_):
+    def method(*_):
         warnings.warn("in an upcoming release, it will be required to pass the indexing argument", stacklevel=1)
         return torch.rand(1, 4, 4)
 
-    explainer(classifier, crops, tmp_path, peer).masks(crops.labels, np.arange(1))
+    maps_of(classifier, crops, tmp_path, method).masks(crops.labels, np.arange(1))
     assert not recwarn
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(maps=MAPS)
-def test_whatever_a_peer_says_masks_are_between_0_and_1(classifier, crops, tmp_path_factory, maps) -> None:
+def test_whatever_a_method_says_masks_are_between_0_and_1(classifier, crops, tmp_path_factory, maps) -> None:
     folder = tmp_path_factory.mktemp("maps")
-    told = explainer(classifier, crops, folder, lambda *_: torch.from_numpy(maps))
+    told = maps_of(classifier, crops, folder, lambda *_: torch.from_numpy(maps))
     masks = told.masks(crops.labels, np.arange(3))
     assert masks.shape == (3, SIDE, SIDE)
     assert masks.min() >= 0
@@ -168,14 +168,14 @@ def test_whatever_a_peer_says_masks_are_between_0_and_1(classifier, crops, tmp_p
 
 
 def test_maps_that_are_masks_are_left_as_they_are(classifier, crops, tmp_path) -> None:
-    peer = lambda *_: torch.full((2, 4, 4), 0.25)  # noqa: E731
-    masks = explainer(classifier, crops, tmp_path, peer, masks=True).masks(crops.labels, np.arange(2))
+    method = lambda *_: torch.full((2, 4, 4), 0.25)  # noqa: E731
+    masks = maps_of(classifier, crops, tmp_path, method, masks=True).masks(crops.labels, np.arange(2))
     np.testing.assert_allclose(masks, 0.25)
 
 
 def test_a_mask_is_its_map_enlarged_by_straight_lines(classifier, crops, tmp_path) -> None:
     """2 x 4 positions to 64 x 64 pixels: each centre of a position lies between two pixels that are nearly it."""
-    masks = explainer(classifier, crops, tmp_path, Recording()).masks(np.full(8, 1), np.array([0]))
+    masks = maps_of(classifier, crops, tmp_path, Recording()).masks(np.full(8, 1), np.array([0]))
     across = masks[0, 0]
     np.testing.assert_allclose(masks[0], np.broadcast_to(across, (64, 64)), atol=1e-6)
     # 16 pixels for a position, so from the centre of position 0, at 8, to that of position 1, at 24: steps of 1/16.
@@ -186,7 +186,7 @@ def test_a_mask_is_its_map_enlarged_by_straight_lines(classifier, crops, tmp_pat
 
 
 def test_a_photo_is_explained_alike_alone_and_among_others(classifier, crops, tmp_path) -> None:
-    together = explainer(classifier, crops, tmp_path / "a", cam).masks(crops.labels, np.arange(4))
+    together = maps_of(classifier, crops, tmp_path / "a", cam).masks(crops.labels, np.arange(4))
     for i in range(4):
-        alone = explainer(classifier, crops, tmp_path / "b", cam).masks(crops.labels, np.array([i]))
+        alone = maps_of(classifier, crops, tmp_path / "b", cam).masks(crops.labels, np.array([i]))
         np.testing.assert_allclose(alone[0], together[i], atol=1e-3)

@@ -1,4 +1,4 @@
-"""Who enters Table 1: mappings, rivals with the true and with the predicted class, centre box and whole picture."""
+"""Who enters Table 1: mappings, baselines told the true or the predicted class, centre box and whole picture."""
 
 import hashlib
 import inspect
@@ -15,10 +15,8 @@ import torch
 from onnxruntime import InferenceSession
 from torch.nn.functional import interpolate
 
-from casmap.baselines import baseline as protocol
-from casmap.baselines import black_box, blurring, relevance
-from casmap.baselines.baseline import Peer, unit
-from casmap.baselines.rivals import Rival
+from casmap.baselines import Baseline, Method
+from casmap.baselines.support import black_box, blurring, relevance, reversed_network
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
@@ -26,7 +24,8 @@ from casmap.evaluation.evaluate import Floats, System, center_system, whole_syst
 from casmap.evaluation.rules import Rule
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
-from casmap.models import folding
+from casmap.models import class_activation, folding
+from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.network import SaliencyNetwork
 from casmap.paper.crops import Crops, Indices
@@ -35,18 +34,21 @@ from casmap.paper.timing import Work
 from casmap.tools.export import classifier_alone
 
 BATCH = 8  # photos that a network sees at a time; their maps are then kept
-SHARED = (relevance, blurring, black_box, protocol, folding)  # programs that rivals work with, beside their own
-folded_once = lru_cache(maxsize=2)(folding.folded)  # a copy for all rivals, and one of a ResNet-18
+# Programs that baselines work with, beside their own.
+SHARED = (relevance, reversed_network, blurring, black_box, class_activation, folding)
+folded_once = lru_cache(maxsize=2)(folding.folded)  # a copy for all baselines, and one of a ResNet-18
+PAPER = {"CASM": 36.1, "Baseline": 53.5}  # LE of the paper's own two, in percent
 
 
 @dataclass(frozen=True)
-class Entrant:
+class Entry:
     """One row to be: who marks pixels, and in which photos.
 
     method: rows of one method take the same time. paper: whose it is. told: what it is told beside the photo. chosen:
     numbers of photos. masks: numbers of photos (n,) -> masks (n, S, S). work: the same, made anew each time. sees: the
     class (N,) that it tells, if it does. rule: its authors' way to an object. batch: photos to ask it for at a time.
-    seconds: of the masks made before, for a photo, where making them anew would take minutes.
+    seconds: of the masks made before, for a photo, where making them anew would take minutes. paper_le: its LE in the
+    paper's Table 1, in percent.
     """
 
     method: str
@@ -59,6 +61,7 @@ class Entrant:
     batch: int = BATCH
     paper: str = ""
     seconds: Callable[[Indices], float] | None = None
+    paper_le: float | None = None
 
     @property
     def name(self) -> str:
@@ -74,19 +77,20 @@ def see(classifier: Classifier, pictures: npt.NDArray[np.uint8]) -> Indices:
     return np.concatenate([part.argmax(dim=1).numpy() for part in logits])
 
 
-def mapping_enters(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops) -> Entrant:
+def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops) -> Entry:
     """A mapping: told nothing, in all photos."""
     system = system_of(mapper, photos)
     parts = [system(crops.pictures[start : start + BATCH]) for start in range(0, len(crops), BATCH)]
     found = np.concatenate([masks for masks, _ in parts])
     classes = [seen for _, seen in parts if seen is not None]
-    return Entrant(
+    return Entry(
         name,
         "nothing",
         np.arange(len(crops)),
         lambda chosen: found[chosen],
         lambda chosen: system(crops.pictures[chosen]),
         np.concatenate(classes) if classes else None,
+        paper_le=PAPER.get(name),
     )
 
 
@@ -109,7 +113,7 @@ def bare(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
     return work
 
 
-def constants_enter(crops: Crops) -> Iterator[Entrant]:
+def constant_entries(crops: Crops) -> Iterator[Entry]:
     """What needs no network."""
 
     def masks(system: System, chosen: Indices) -> Floats:
@@ -117,39 +121,38 @@ def constants_enter(crops: Crops) -> Iterator[Entrant]:
 
     for name, system in (("centre box", center_system), ("whole picture", whole_system)):
         of = partial(masks, system)
-        yield Entrant(name, "nothing", np.arange(len(crops)), of, of)
+        yield Entry(name, "nothing", np.arange(len(crops)), of, of)
 
 
-class Explainer:
-    """A rival at work: makes the maps of photos, and keeps them in a store.
+class BaselineMaps:
+    """A baseline at work: makes the maps of photos, and keeps them in a store.
 
-    What is kept goes by the program and the weights of the rival and of the classifier, too: maps of another state of
+    What is kept goes by the program and the weights of the method and of the classifier, too: maps of another state of
     any of them are not taken.
     """
 
-    def __init__(self, rival: Rival, peer: Peer, classifier: Classifier, crops: Crops, store: Maps) -> None:
-        self.rival, self.peer, self.classifier, self.crops, self.store = rival, peer, classifier, crops, store
+    def __init__(self, baseline: Baseline, method: Method, classifier: Classifier, crops: Crops, store: Maps) -> None:
+        self.baseline, self.method, self.classifier, self.crops, self.store = baseline, method, classifier, crops, store
         self.quick = folded_once(classifier)
-        self.kept_as = f"{rival.name} {_fingerprint(rival, peer, classifier)}"
+        self.kept_as = f"{baseline.name} {_fingerprint(baseline, method, classifier)}"
 
-    def enters(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entrant]:
+    def entries(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entry]:
         """A row for each class that it is told; in few photos if it is slow, in those not shown if it was shown boxes.
 
         seen: the classes (N,) that the classifier sees. knows: its classes are the photos'.
         """
-        if self.rival.told == "class":
+        baseline, sees, work = self.baseline, seen if knows else None, partial(self.explain, seen)
+        if baseline.told == "class":
             told = {"the true class": self.crops.labels} if knows else {}
             told["the predicted class"] = seen
         else:
-            told = {"nothing" if self.rival.told == "nothing" else "boxes, in training": np.zeros_like(seen)}
-        rival, sees, work = self.rival, seen if knows else None, partial(self.explain, seen)
-        given = max(1, few // rival.slow) if rival.slow else None
-        chosen = np.flatnonzero(~shown_boxes) if rival.told == "boxes" else self.crops.few(given)
+            told = {"nothing" if baseline.told == "nothing" else "boxes, in training": np.zeros_like(seen)}
+        given = max(1, few // baseline.slow) if baseline.slow else None
+        chosen = np.flatnonzero(~shown_boxes) if baseline.told == "boxes" else self.crops.few(given)
         for what, classes in told.items():
-            seconds = partial(self.seconds, classes) if rival.slow else None
-            masks = partial(self.masks, classes)
-            yield Entrant(
-                rival.name, what, chosen, masks, work, sees, rival.rule, rival.batch, rival.paper, seconds
+            yield Entry(
+                baseline.name, what, chosen, partial(self.masks, classes), work, sees, baseline.rule, baseline.batch,
+                baseline.paper, partial(self.seconds, classes) if baseline.slow else None, baseline.paper_le,
             )  # fmt: skip
 
     def masks(self, classes: Indices, chosen: Indices) -> Floats:
@@ -179,19 +182,19 @@ class Explainer:
         images = normalised(self.crops.pictures[chosen], f.mean, f.std)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of libraries are to their authors
-            maps = self.peer(f, images, torch.from_numpy(classes[chosen]))
-        return maps if self.rival.masks else unit(maps)
+            maps = self.method(f, images, torch.from_numpy(classes[chosen]))
+        return maps if self.baseline.masks else min_max(maps, torch.finfo(maps.dtype).tiny)
 
     def _find(self, number: int, classes: Indices) -> Kept | None:
         return self.store.find(self.kept_as, self.crops.names[number], classes[number])
 
 
-def _fingerprint(rival: Rival, peer: Peer, classifier: Classifier) -> str:
+def _fingerprint(baseline: Baseline, method: Method, classifier: Classifier) -> str:
     """Of the program of a method, of what it has learned, and of what it explains."""
-    kind = peer if inspect.isfunction(peer) else type(peer)
+    kind = method if inspect.isfunction(method) else type(method)
     programs = (inspect.getmodule(kind) or kind, *SHARED)
-    digest = hashlib.sha256(f"{rival.masks} ".encode() + "".join(map(inspect.getsource, programs)).encode())
-    for network in (classifier, getattr(peer, "network", None)):
+    digest = hashlib.sha256(f"{baseline.masks} ".encode() + "".join(map(inspect.getsource, programs)).encode())
+    for network in (classifier, getattr(method, "network", None)):
         for name, tensor in sorted(network.state_dict().items() if isinstance(network, torch.nn.Module) else ()):
             digest.update(name.encode() + tensor.numpy().tobytes())
     return digest.hexdigest()[:8]

@@ -72,7 +72,7 @@ class _Share(torch.autograd.Function):
 
 
 def relus(classifier: Classifier) -> list[nn.Module]:
-    """The ReLUs of a classifier, which some rivals are about; a backbone without any does not suit them.
+    """The ReLUs of a classifier, which some baselines are about; a backbone without any does not suit them.
 
     >>> len(relus(Classifier("test_resnet", classes=5)))
     12

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torchvision.transforms.functional import gaussian_blur
 
-from casmap.baselines.blurring import blur
+from casmap.baselines.support.blurring import blur
 
 
 @pytest.mark.parametrize(("deviation", "shape"), [(1.0, (2, 3, 20, 31)), (5.0, (1, 1, 64, 40)), (10.0, (1, 2, 61, 61))])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from casmap.baselines import black_box as module
-from casmap.baselines.black_box import black_box
+from casmap.baselines.support import black_box as module
+from casmap.baselines.support.black_box import black_box
 from casmap.models.classifier import Classifier
 
 

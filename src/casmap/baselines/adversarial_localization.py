@@ -10,17 +10,15 @@ alone forgets whole ones, and an encoder that learns at CASM's rate marks nothin
 classifier sees both, and the rate is lower. Photos, crops, steps and batch are those of CASM's first stage.
 """
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
 from skimage.segmentation import slic
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from casmap.data.photos import PhotoSet
+from casmap.baselines import BASELINES, Baseline, TrainingData
+from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping
@@ -44,8 +42,8 @@ class SuperpixelMapping(Mapping):
         return averaged(super().forward(images, stages), segments(images))
 
 
-class Adversarial:
-    """The trained localizer as a rival."""
+class AdversarialLocalization:
+    """The trained localizer as a method."""
 
     def __init__(self, network: SaliencyNetwork, size: int) -> None:
         self.network, self.size = network.eval(), size
@@ -57,21 +55,19 @@ class Adversarial:
             return averaged(self.network(images)[0], segments(images))[:, 0]
 
 
-def learn_adversarial(
-    photos: PhotoSet, classifier: Path, folder: Path, backbone: str, console: Console, steps: int | None = None
-) -> Adversarial:
+def learn(data: TrainingData) -> AdversarialLocalization:
     """Train it on photos with classes from f(0), a file; in a folder that holds a begun run it goes on with that."""
-    recipe = RECIPE.replace(backbone=backbone, steps=steps or RECIPE.steps)
-    run = Run(folder, recipe, resume=True)
-    trained = train_mapping(photos, recipe, run, str(classifier), SuperpixelMapping)
+    assert data.photos is not None
+    recipe = RECIPE.replace(backbone=data.classifier.backbone)
+    run = Run(data.folder / "adversarial", recipe, resume=True, reporter=data.reporter)
+    trained = train_mapping(data.photos, recipe, run, str(data.file), SuperpixelMapping)
     network, about = load_mapping(trained.mapping)
-    return Adversarial(network, about["size"])
+    return AdversarialLocalization(network, about["size"])
 
 
 def segments(images: Tensor) -> Tensor:
     """Which superpixel each pixel belongs to: images (N, 3, H, W) of any scale -> numbers (N, H, W) from 0 on."""
-    low, high = images.amin(dim=(1, 2, 3), keepdim=True), images.amax(dim=(1, 2, 3), keepdim=True)
-    pictures = ((images - low) / (high - low).clamp_min(1e-6)).permute(0, 2, 3, 1).cpu().numpy()
+    pictures = min_max(images.flatten(2)).view_as(images).permute(0, 2, 3, 1).cpu().numpy()
     return torch.from_numpy(np.stack([_slic(picture) for picture in pictures])).to(images.device)
 
 
@@ -91,3 +87,8 @@ def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
     sums = empty.scatter_add(1, where, flat)
     counts = empty.scatter_add(1, where, torch.ones_like(flat))
     return (sums / counts.clamp_min(1)).gather(1, where).view_as(masks)
+
+
+BASELINES.register("adversarial-localization")(
+    Baseline("adversarial localization", "Fan et al. 2017", paper_le=43.5, told="nothing", masks=True, learn=learn)
+)

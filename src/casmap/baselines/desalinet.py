@@ -1,0 +1,26 @@
+"""Mahendran & Vedaldi 2016, "Salient Deconvolutional Networks": the reversed network that is a gradient, too.
+
+At a ReLU, which x went into, e comes back and goes on as max(e, 0) where x > 0: the rule of guided backpropagation.
+"""
+
+from torch import Tensor
+from zennit.rules import ReLUGuidedBackprop
+
+from casmap.baselines import BASELINES, Baseline
+from casmap.baselines.support.reversed_network import sent_back
+from casmap.evaluation.rules import grab_cut
+from casmap.models.classifier import Classifier
+
+
+def desalinet(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
+
+    >>> import torch
+    >>> f = Classifier("test_resnet", classes=5).eval()
+    >>> desalinet(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
+    torch.Size([2, 64, 64])
+    """
+    return sent_back(ReLUGuidedBackprop(), classifier, images, classes)
+
+
+BASELINES.register("desalinet")(Baseline("DeSaliNet", "Mahendran & Vedaldi 2016", desalinet, grab_cut(), paper_le=42.0))
