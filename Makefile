@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 SOAK := tests/inference/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/inference/test_on_ray.py tests/training/test_kills.py \
-  tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py
+  tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py tests/house/test_extras_alone.py
 
 .PHONY: demo test soak bench sbom lint format clean
 

@@ -4,20 +4,25 @@ import io
 import json
 import os
 import pickle
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import onnx
+import PIL.Image
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from casmap import SaliencyMapper
 from casmap.annotations.format import FORMATS
+from casmap.annotations.types import Kind, Known, Names
 from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
+from casmap.data.layouts import read_annotations
 from casmap.data.scenes import Scenes
 from casmap.data.shards import INDEX, Shards, write_shards
 from casmap.errors import UserError
@@ -133,29 +138,161 @@ def photos(tmp_path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["../secret/3.jpg", "{outside}", "cat/../../secret/3.jpg", "..\\secret\\3.jpg"])
-def test_annotations_name_photos_of_their_folder_only(photos, name) -> None:
-    name = name.replace("{outside}", str(photos.parent / "secret" / "3.jpg"))
-    csv, coco = photos.parent / "boxes.csv", photos.parent / "coco.json"
-    csv.write_text(f"file,class,xmin,ymin,xmax,ymax\n{name},cat,1,1,9,9\ncat/1.jpg,cat,1,1,9,9\n")
-    coco.write_text(
-        json.dumps(
-            {
-                "images": [
-                    {"id": 1, "file_name": name, "width": 48, "height": 48},
-                    {"id": 2, "file_name": "cat/1.jpg", "width": 48, "height": 48},
-                ],
-                "annotations": [
-                    {"id": n, "image_id": n, "category_id": 1, "bbox": [1, 1, 8, 8], "area": 64, "iscrowd": 0}
-                    for n in (1, 2)
-                ],
-                "categories": [{"id": 1, "name": "cat"}],
-            }
+_opened: list[str] | None = None
+
+
+def _watch(event: str, arguments: tuple) -> None:
+    """Python tells of every file that is opened, whoever does it; such a hook stays for good."""
+    if event == "open" and _opened is not None and isinstance(arguments[0], str | bytes):
+        _opened.append(os.path.realpath(os.fsdecode(arguments[0])))
+
+
+sys.addaudithook(_watch)
+
+
+@pytest.fixture
+def opened():
+    """The real paths of all files that this test opens."""
+    global _opened
+    _opened = []
+    yield _opened
+    _opened = None
+
+
+OUTSIDE, INSIDE = [2, 3, 20, 30], [1, 1, 9, 9]  # boxes
+
+
+def csv_of(folder: Path, name: str) -> Path:
+    rows = [f"{said},{','.join(map(str, box))}" for said, box in ((name, OUTSIDE), ("photos/cat/1.jpg", INSIDE))]
+    path = folder / "boxes.csv"
+    path.write_text("\n".join(["file,xmin,ymin,xmax,ymax", *rows]))
+    return path
+
+
+def coco_of(folder: Path, name: str) -> Path:
+    boxes = {1: (name, OUTSIDE), 2: ("cat/1.jpg", INSIDE)}
+    content = {
+        "images": [{"id": n, "file_name": said, "width": 48, "height": 48} for n, (said, _) in boxes.items()],
+        "annotations": [
+            {"id": n, "image_id": n, "category_id": 1, "bbox": [x, y, right - x, down - y]}
+            for n, (_, (x, y, right, down)) in boxes.items()
+        ],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    path = folder / "coco.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def xml_of(folder: Path, name: str) -> Path:
+    """Two files: their own names tell of a photo, what is said inside of them does not."""
+    for file, box in (("cat/1.xml", INSIDE), ("secret/3.xml", OUTSIDE)):
+        path = folder / "xml" / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        edges = "".join(
+            f"<{tag}>{edge}</{tag}>" for tag, edge in zip(("xmin", "ymin", "xmax", "ymax"), box, strict=True)
         )
-    )
-    for boxes in (csv, coco):
-        found = PhotoFolder(photos, boxes=boxes)
-        assert all(found.path(index).resolve().is_relative_to(photos.resolve()) for index in range(len(found)))
+        path.write_text(
+            f"<annotation><folder>../secret</folder><filename>{name}</filename><path>{name}</path>"
+            f"<object><name>cat</name><bndbox>{edges}</bndbox></object></annotation>"
+        )
+    return folder / "xml"
+
+
+def label_studio_of(folder: Path, name: str) -> Path:
+    def task(said: str, box: list[int]) -> dict:
+        x, y, right, down = (100 * edge / 48 for edge in box)
+        value = {"x": x, "y": y, "width": right - x, "height": down - y, "rotation": 0, "rectanglelabels": ["cat"]}
+        region = {"type": "rectanglelabels", "value": value, "original_width": 48, "original_height": 48}
+        return {"data": {"image": f"/data/local-files/?d={quote(said)}"}, "annotations": [{"result": [region]}]}
+
+    path = folder / "tasks.json"
+    path.write_text(json.dumps([task(name, OUTSIDE), task("cat/1.jpg", INSIDE)]))
+    return path
+
+
+def cvat_of(folder: Path, name: str) -> Path:
+    images = [
+        f'<image id="{number}" name="{said}" width="48" height="48">'
+        f'<box label="cat" xtl="{box[0]}" ytl="{box[1]}" xbr="{box[2]}" ybr="{box[3]}"/></image>'
+        for number, (said, box) in enumerate(((name, OUTSIDE), ("cat/1.jpg", INSIDE)))
+    ]
+    path = folder / "cvat.xml"
+    path.write_text(f"<annotations>{''.join(images)}</annotations>")
+    return path
+
+
+def wsol_of(folder: Path, name: str) -> Path:
+    path = folder / "wsol"
+    path.mkdir()
+    photos = (name, "cat/1.jpg", "dog/2.jpg")
+    (path / "image_ids.txt").write_text("\n".join(photos))
+    (path / "class_labels.txt").write_text("\n".join(f"{said},{n}" for n, said in enumerate(photos)))
+    (path / "image_sizes.txt").write_text("\n".join(f"{said},48,48" for said in photos))
+    boxes = [f"{said},{','.join(map(str, box))}" for said, box in ((name, OUTSIDE), ("cat/1.jpg", INSIDE))]
+    (path / "localization.txt").write_text("\n".join(boxes))
+    return path
+
+
+OUT = ["../secret/3.jpg", "{folder}/secret/3.jpg", "cat/../../secret/3.jpg", "..\\secret\\3.jpg"]
+
+
+@pytest.mark.parametrize("name", OUT)
+@pytest.mark.parametrize("write", [csv_of, coco_of, xml_of, label_studio_of, cvat_of, wsol_of])
+def test_annotations_name_photos_of_their_folder_only(photos, opened, write, name) -> None:
+    folder = photos.parent
+    name = name.replace("{folder}", str(folder))
+    if write is csv_of:
+        name = name.replace("..", "photos/..", 1)  # as it is seen from the table
+    boxes, inside = write(folder, name), ["cat/1.jpg", "dog/2.jpg"]
+    secret = folder / "secret" / "3.jpg"
+
+    known = read_annotations(boxes, photos, Names(inside))
+    assert [list(thing.box) for thing in known.of("cat/1.jpg").things] == [INSIDE]
+    said = {name, os.path.normpath(name.replace("\\", "/")), "../secret/3.jpg", "secret/3.jpg", "3.jpg", str(secret)}
+    assert all(known.of(one) == Known() for one in said)
+    assert {*known.labels, *(known.listed or ())} <= set(inside)
+    if write is not csv_of:  # a table may serve several folders: its other rows are no fault
+        assert [one.kind for one in known.problems] == [Kind.NO_PHOTO]
+
+    found = PhotoFolder(photos, boxes=boxes)
+    assert found.names == inside
+    assert found.annotation(0).boxes.tolist() == [INSIDE]
+    assert found.annotation(1) is None
+    for index in range(len(found)):
+        found.image(index)
+    real = [str(path.resolve()) for path in (photos / "cat" / "1.jpg", secret)]
+    assert real[0] in opened
+    assert real[1] not in opened
+
+
+@pytest.mark.parametrize("name", [*OUT, "cat/link.png"])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_mask_outside_of_the_folders_is_refused(photos, opened, name, ignored) -> None:
+    """wsolevaluation's lists name files of masks, too."""
+    secret, own = photos.parent / "secret" / "3.png", photos / "masks" / "1.png"
+    own.parent.mkdir()
+    for path in (secret, own):
+        PIL.Image.fromarray(np.full((48, 48), 255, np.uint8)).save(path)
+    (photos / "cat" / "link.png").symlink_to(secret)
+    name = name.replace("{folder}", str(photos.parent)).replace(".jpg", ".png")
+    folder = photos.parent / "wsol"
+    folder.mkdir()
+
+    def look(mask: str, ignored: str):
+        (folder / "image_ids.txt").write_text("cat/1.jpg\ndog/2.jpg")
+        (folder / "localization.txt").write_text(f"cat/1.jpg,{mask},{ignored}")
+        return PhotoFolder(photos, boxes=folder).look(0)
+
+    opened.clear()
+    annotation, problems = look("masks/1.png", name) if ignored else look(name, "")
+    assert annotation is None
+    assert [one.kind for one in problems] == [Kind.MASK_LEFT_OUT]
+    assert str(secret.resolve()) not in opened
+    annotation, problems = look("masks/1.png", "")
+    assert annotation.mask.all()
+    assert problems == []
+    assert str(own.resolve()) in opened
 
 
 def test_a_link_that_leads_out_of_the_folder_is_left_out(photos) -> None:

@@ -11,8 +11,6 @@ import numpy as np
 import PIL.Image
 import pytest
 import torch
-from casmap.paper.claims import FAILS, HOLDS, TIE
-from rich.console import Console
 
 from casmap.baselines import BASELINES, adversarial_localization, find_baseline, real_time_saliency
 from casmap.baselines.cam import cam
@@ -36,7 +34,7 @@ from casmap.models.decoder import Decoder
 from casmap.models.files import load_classifier, save_classifier, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.paper import fallback, table1_rows
-from casmap.paper.outcome import read_outcome, write_outcome
+from casmap.paper.outcome import FAILS, HOLDS, TIE, read_outcome, write_outcome
 from casmap.paper.table1 import run_table1, table1
 from casmap.paper.table1_entries import Entry
 from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
@@ -119,7 +117,7 @@ def table(folder) -> Table1:
 @pytest.fixture(scope="module")
 def written(folder, table) -> None:
     """The files are in `out`."""
-    write_outcome(table1(table), folder / "out", Console(quiet=True))
+    write_outcome(table1(table), folder / "out")
 
 
 @pytest.fixture(scope="module")
@@ -419,7 +417,7 @@ def test_a_photo_or_two_are_enough_for_all_but_box_regression(folder, tmp_path, 
         "masks": tmp_path / "scenes" / "masks", "out": tmp_path / "out", "size": SIZE, "unseen": True,
     }  # fmt: skip
     outcome = run_table1(photos, only=["CAM"], **options)
-    write_outcome(outcome, tmp_path / "out", Console(quiet=True))
+    write_outcome(outcome, tmp_path / "out")
     strip = cv2.imdecode(np.frombuffer(outcome.figures["-the photos"], np.uint8), cv2.IMREAD_COLOR)
     assert strip.shape[1] == 124 * count
     if count == 1:

@@ -16,7 +16,7 @@ class Painter:
     """Stands for a network whose class is the brightest corner, and whose mask marks a corner of our choice."""
 
     def __init__(self, corner: int) -> None:
-        self.classes, self.predicts = ["left", "right"], True
+        self.classes, self.predicts, self.concurrent = ["left", "right"], True, False
         self.mean, self.std = (0.5,) * 3, (0.5,) * 3
         self.corner = corner
 

@@ -91,7 +91,9 @@ def evaluate(
     photos = open_photos(
         os.fspath(data), held_out=True, boxes=_path(boxes), masks=_path(masks), parts=_path(parts), split=split
     )
-    mappers = _mappers([mapping] if mapping is None or isinstance(mapping, Mapping) else mapping)
+    mappers = _mappers(
+        [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
+    )
     for name, mapper in mappers.items():
         strangers = [label for label in photos.classes if label not in mapper.classes]
         if strangers and mapper.network.predicts and not unseen:

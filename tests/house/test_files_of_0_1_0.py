@@ -1,0 +1,85 @@
+"""What casmap 0.1.0 wrote, this version reads: files_of_0_1_0/make.py says how it was made."""
+
+import json
+import shutil
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from casmap import SaliencyMapper
+from casmap.models.files import load_classifier, load_mapping
+from casmap.training.recipes import QUICK, Recipe, read_recipe
+
+OLD = Path(__file__).parents[1] / "files_of_0_1_0"
+DATA = "scenes:classes=4,photos=32,size=48"
+MAPPINGS = {"algorithm_1": "whole/casm.safetensors", "taught": "whole/mapping.safetensors", "onnx": "mapping.onnx"}
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, np.ndarray]:
+    """Photos, and what 0.1.0 said of them."""
+    with np.load(OLD / "answers.npz") as kept:
+        return dict(kept)
+
+
+@pytest.mark.parametrize("kind", MAPPINGS)
+def test_mappings_give_the_same_masks(kind, answers) -> None:
+    mapper = SaliencyMapper.load(OLD / MAPPINGS[kind])
+    masks = np.stack([mapper(photo).mask for photo in answers["photos"]])
+    assert answers[kind].std() > 0.05  # something to be seen
+    np.testing.assert_allclose(masks, answers[kind], rtol=0, atol=1e-5)
+
+
+def test_a_classifier_says_the_same(answers) -> None:
+    classifier, about = load_classifier(OLD / "whole" / "classifier.safetensors")
+    with torch.no_grad():
+        logits = classifier(torch.from_numpy(answers["photos"]).permute(0, 3, 1, 2) / 255)
+    np.testing.assert_allclose(logits, answers["logits"], rtol=0, atol=1e-5)
+    assert about["classes"] == [f"class-0{number}" for number in range(4)]
+
+
+@pytest.mark.parametrize("stopped", ["stopped_in_algorithm_1", "stopped_in_second_stage"])
+def test_a_run_goes_on_and_ends_as_it_would_have(stopped, casmap, tmp_path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(OLD / stopped, out)
+    done = casmap("train", DATA, "--out", out, "--resume")
+    assert done.code == 0, done.complained
+    for name in ("casm.safetensors", "mapping.safetensors"):
+        now, then = (load_mapping(folder / name) for folder in (out, OLD / "whole"))
+        # On the machine that made the files, to the bit. Other processors add up in another order: each of the
+        # few steps left multiplies that, but a step done wrong moves weights by the learning rate, 0.001 at least.
+        for key, weights in then[0].state_dict().items():
+            torch.testing.assert_close(now[0].state_dict()[key], weights, rtol=1e-4, atol=1e-4, msg=f"{name}: {key}")
+        assert now[1]["classes"] == then[1]["classes"]
+        numbers = {name: value for name, value in then[1]["training"].items() if not isinstance(value, str)}
+        assert {name: now[1]["training"][name] for name in numbers} == pytest.approx(numbers, rel=1e-3)
+    for log in ("log.csv", "taught-log.csv"):
+        told = [np.loadtxt(folder / log, delimiter=",", skiprows=1) for folder in (out, OLD / "whole")]
+        np.testing.assert_allclose(*told, rtol=1e-3, atol=1e-4)
+    assert not list(out.glob("*checkpoint*"))
+
+
+def test_a_finished_run_is_finished(casmap, tmp_path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(OLD / "whole", out)
+    done = casmap("train", DATA, "--out", out, "--resume")
+    assert done.code == 0, done.complained
+    assert "This run is finished" in done.said
+    assert (out / "mapping.safetensors").read_bytes() == (OLD / "whole" / "mapping.safetensors").read_bytes()
+
+
+def test_a_recipe_file_with_every_option_of_0_1_0_is_understood() -> None:
+    """Options that are gone since (compile, precision) stand in it with the value that did nothing."""
+    assert read_recipe(str(OLD / "recipe.toml")) == QUICK
+
+
+def test_a_kept_recipe_has_what_it_had() -> None:
+    kept = json.loads((OLD / "whole" / "recipe.json").read_text())
+    recipe = Recipe().replace(**kept)
+    ours = {field.name for field in fields(Recipe)}
+    assert {name: value for name, value in vars(recipe).items() if name in kept} == {
+        name: value for name, value in kept.items() if name in ours
+    }
