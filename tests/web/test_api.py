@@ -5,18 +5,25 @@ import contextlib
 import http.client
 import io
 import json
+import shutil
 import threading
 import urllib.error
 import urllib.request
+import zipfile
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 import PIL.Image
 import pytest
+from fastapi.testclient import TestClient
 
+from casmap.annotations.format import FORMATS
 from casmap.data.free_photos import free_photos
 from casmap.inference.mapper import SaliencyMapper
-from casmap.web.app import POLICY
+from casmap.tools.annotate import annotate
+from casmap.web.app import POLICY, create_app
+from casmap.web.limits import Limits
 
 
 def ask(address, path, body=None, headers=None, method=None):
@@ -42,9 +49,10 @@ def cat() -> bytes:
     return free_photos()[0].read_bytes()
 
 
-def form(photos):
-    head = b'--X\r\nContent-Disposition: form-data; name="photos"; filename="a.png"\r\n\r\n'
-    body = b"".join(head + content + b"\r\n" for content in photos) + b"--X--\r\n"
+def form(photos, names=None):
+    head = '--X\r\nContent-Disposition: form-data; name="photos"; filename="{}"\r\n\r\n'
+    sent = zip(photos, names or ["a.png"] * len(photos), strict=True)
+    body = b"".join(head.format(name).encode() + content + b"\r\n" for content, name in sent) + b"--X--\r\n"
     return body, {"Content-Type": "multipart/form-data; boundary=X"}
 
 
@@ -89,6 +97,130 @@ def test_a_batch_tells_of_the_one_that_cannot_be_read(server, cat) -> None:
     assert "not an image" in second["detail"]
 
 
+def unpacked(answer) -> dict[str, bytes]:
+    """The files of an answer, by their names."""
+    status, headers, content = answer
+    assert status == 200, content
+    assert headers["content-disposition"].startswith("attachment; ")
+    if headers["content-type"] == "application/zip":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return {name: archive.read(name) for name in archive.namelist()}
+    return {headers["content-disposition"].rpartition("''")[2]: content}
+
+
+@pytest.mark.parametrize("objects", ["largest", "all"])
+@pytest.mark.parametrize("name", FORMATS.names)
+def test_annotations_are_what_annotate_writes(server, tmp_path, name, objects) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    paths = [Path(shutil.copy(path, folder)) for path in free_photos()[:2]]
+    annotate(paths, format=name, out=tmp_path / "out", classes="none", objects=objects, alpha=1.25)
+    wanted = {
+        path.relative_to(tmp_path / "out").as_posix(): path.read_bytes()
+        for path in (tmp_path / "out").rglob("*") if path.is_file()
+    }  # fmt: skip
+    if name == "csv":  # a download does not know where the photos lie
+        wanted = {file: content.replace(b"../photos/", b"") for file, content in wanted.items()}
+    body, headers = form([path.read_bytes() for path in paths], [path.name for path in paths])
+    query = f"/api/annotations?format={name}&objects={objects}&alpha=1.25"
+    assert unpacked(ask(server.address, query, body, headers)) == wanted
+
+
+def test_objects_are_named_as_asked(server, cat) -> None:
+    body, headers = form([cat])
+    for classes, label in (("none", "object"), ("predicted", SaliencyMapper.load()(cat).label)):
+        answer = ask(server.address, f"/api/annotations?format=coco&classes={classes}", body, headers)
+        (content,) = unpacked(answer).values()
+        assert [category["name"] for category in json.loads(content)["categories"]] == [label]
+        assert answer[1]["casmap-objects"] == "1"
+
+
+def test_one_file_of_several_may_be_asked_for(server, cat) -> None:
+    body, headers = form([cat], ["cat.png"])
+    ((name, line),) = unpacked(ask(server.address, "/api/annotations?format=yolo&ending=.txt", body, headers)).items()
+    assert name == "cat.txt"
+    assert len(line.split()) == 5
+    answer = ask(server.address, "/api/annotations?format=yolo&ending=.png.gz", body, headers)
+    assert answer[0] == 422
+    assert ".png.gz" in detail(answer)
+
+
+def test_a_photo_that_cannot_be_annotated_is_left_out_and_named(start, cat) -> None:
+    small = start("--megapixels", "1")
+    large = io.BytesIO()
+    PIL.Image.new("L", (2000, 1000)).save(large, "PNG")
+    sent = {"good.png": cat, "bäd.png": b"no photo", "large.png": large.getvalue()}
+    body, headers = form(sent.values(), sent)
+    answer = ask(small.address, "/api/annotations?format=coco", body, headers)
+    (content,) = unpacked(answer).values()
+    assert [image["file_name"] for image in json.loads(content)["images"]] == ["good.png"]
+    bad, too_large = json.loads(answer[1]["casmap-left-out"])
+    assert bad.startswith("bäd.png: ")
+    assert "not an image" in bad
+    assert too_large == "large.png: A photo may have at most 1 million pixels."
+    for name, status, word in (("bäd.png", 422, "not an image"), ("large.png", 413, "1 million pixels")):
+        answer = ask(small.address, "/api/annotations?format=yolo", *form([sent[name]]))
+        assert answer[0] == status
+        assert word in detail(answer)
+    answer = ask(small.address, "/api/annotations?format=coco", *form([b"x"] * 65))
+    assert answer[0] == 413
+    assert "at most 64 photos" in detail(answer)
+
+
+HOSTILE = [
+    "../../evil.png", "/etc/passwd", "..\\evil.png", "C:\\evil.png", "..", "same.png", "SAME.png", "same.png",
+    "x" * 2000 + ".png", "data.yaml", "annotations.json",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["yolo", "voc", "coco", "csv"])
+def test_names_of_photos_lead_nowhere_and_nothing_stays_on_the_disk(cat, tmp_path, monkeypatch, name) -> None:
+    """The names that were sent, in process, so that its temporary folder can be seen."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with TestClient(create_app({"casmap": SaliencyMapper.load()}, hosts=None)) as client:
+        body, headers = form([cat] * len(HOSTILE), HOSTILE)
+        answer = client.post(f"/api/annotations?format={name}", content=body, headers=headers)
+    files = unpacked((answer.status_code, answer.headers, answer.content))
+    assert not any(part in ("", "..") or "\\" in part for file in files for part in file.split("/"))
+    assert list(tmp_path.iterdir()) == []
+    if name == "yolo":
+        assert len([file for file in files if file.startswith("labels/")]) == len(HOSTILE)
+        assert [content for file, content in files.items() if file.startswith("images/")] == [cat] * len(HOSTILE)
+        assert files["data.yaml"].startswith(b"train: images\n")
+    if name == "coco":
+        told = [image["file_name"] for image in json.loads(files["annotations.json"])["images"]]
+        assert told[5:8] == ["same.png", "SAME-2.png", "same-3.png"]
+        assert len({one.lower() for one in told}) == len(HOSTILE)
+
+
+def test_a_mapping_that_tells_no_classes_says_so(cat) -> None:
+    mapper = SaliencyMapper.load()
+    mapper.network.predicts = False
+    with TestClient(create_app({"casmap": mapper}, hosts=None)) as client:
+        body, headers = form([cat])
+        answer = client.post("/api/annotations?format=coco&classes=predicted", content=body, headers=headers)
+        assert (answer.status_code, "ask for none" in answer.json()["detail"]) == (422, True)
+        assert client.post("/api/annotations?format=coco", content=body, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7])
+def test_a_mask_that_is_the_same_everywhere_has_no_box(cat, value) -> None:
+    mapper = SaliencyMapper.load()
+    mapper.masks = lambda images: (np.full((len(images), 224, 224), value, np.float32), np.zeros((len(images), 1000)))
+    with TestClient(create_app({"casmap": mapper}, hosts=None)) as client:
+        told = client.post("/api/map", content=cat).json()
+        assert (told["box"], told["area"]) == (None, value)
+        answer = client.post("/api/annotations?format=yolo&ending=.txt&alpha=0.5", files={"photos": ("cat.png", cat)})
+        assert (answer.status_code, answer.content, answer.headers["casmap-objects"]) == (200, b"", "0")
+
+
+@pytest.mark.parametrize(("limits", "status"), [(Limits(seconds=0.001), 408), (Limits(waiting=-2), 503)])
+def test_annotations_have_the_limits_of_all_requests(cat, limits, status) -> None:
+    with TestClient(create_app({"casmap": SaliencyMapper.load()}, limits, hosts=None)) as client:
+        answer = client.post("/api/annotations?format=coco", files={"photos": ("cat.png", cat)})
+        assert (answer.status_code, list(answer.json())) == (status, ["detail"])
+
+
 def test_free_photos_are_given_and_nothing_else_is(server) -> None:
     names = json.loads(ask(server.address, "/api/photos")[2])
     assert names == [path.name for path in free_photos()]
@@ -107,6 +239,7 @@ def test_free_photos_are_given_and_nothing_else_is(server) -> None:
         ("/api/view?alpha=-1", b"x", 422, "alpha"),
         ("/api/view?alpha=nan", b"x", 422, "alpha"),
         ("/api/batch", b"x", 422, "photos"),
+        ("/api/annotations?format=coco", b"x", 422, "photos"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(server, path, body, status, word) -> None:

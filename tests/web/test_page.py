@@ -5,6 +5,7 @@ import json
 import numpy as np
 import PIL.Image
 import pytest
+from pycocotools import mask as run_lengths
 
 from casmap.data.free_photos import free_photos
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
@@ -127,18 +128,16 @@ def test_downloads_are_what_the_page_shows(page, tmp_path) -> None:
         page.click("#coco")
     content = json.loads(waiting.value.path().read_text())
     assert [image["file_name"] for image in content["images"]] == ["chelsea.png", "coffee.png"]
-    from pycocotools import mask as run_lengths
-
+    assert [category["name"] for category in content["categories"]] == ["object"]
     for annotation, image in zip(content["annotations"], content["images"], strict=True):
-        size = image["height"], image["width"]
-        pixels = run_lengths.decode(run_lengths.frPyObjects(annotation["segmentation"], *size))
-        assert pixels.shape == size
+        pixels = run_lengths.decode(annotation["segmentation"])
+        assert pixels.shape == (image["height"], image["width"])
         assert int(pixels.sum()) == annotation["area"]
         rows, columns = np.nonzero(pixels)
         x, y, width, height = annotation["bbox"]
-        np.testing.assert_allclose(
-            (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1), (x, y, x + width, y + height), atol=2
-        )
+        edges = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+        assert edges == (x, y, x + width, y + height)
+    assert "objects: 2, photos: 2" in page.locator("#status").inner_text()
     card = page.locator("article", has_text="chelsea.png")
     with page.expect_download() as waiting:
         card.locator(".yolo").click()
@@ -152,6 +151,105 @@ def test_downloads_are_what_the_page_shows(page, tmp_path) -> None:
         card.locator(".png").click()
     picture = PIL.Image.open(waiting.value.path())
     assert picture.width > 4 * picture.height
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory):
+    """A photo as a camera has it: large, JPEG, and turned by its EXIF data."""
+    path = tmp_path_factory.mktemp("camera") / "Ünser Foto, 1.JPG"
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    with PIL.Image.open(free_photos()[4]) as photo:
+        photo.convert("RGB").resize((2400, 1600)).save(path, exif=exif)
+    return path
+
+
+@pytest.mark.parametrize(("alpha", "objects"), [("1", "largest"), ("0.5", "all"), ("1.75", "all")])
+def test_downloads_are_what_annotate_writes(page, taken, casmap, tmp_path, alpha, objects) -> None:
+    drop(page, taken)
+    page.locator("article canvas").nth(4).wait_for()
+    page.locator("#alpha").fill(alpha)
+    page.locator("#largest").set_checked(objects == "largest")
+    options = "--classes", "none", "--alpha", alpha, "--objects", objects
+    assert casmap("annotate", taken, "--format", "coco", "--rle", "--out", "coco", *options).code == 0
+    assert casmap("annotate", taken, "--format", "yolo", "--out", "yolo", *options).code == 0
+    with page.expect_download() as waiting:
+        page.click("#coco")
+    assert waiting.value.suggested_filename == "annotations.json"
+    got = json.loads(waiting.value.path().read_text())
+    wanted = json.loads((tmp_path / "coco" / "annotations.json").read_text())
+    assert len(wanted["annotations"]) >= 1
+    assert got == wanted
+    with page.expect_download() as waiting:
+        page.locator("article .yolo").click()
+    assert waiting.value.suggested_filename == f"{taken.stem}.txt"
+    assert waiting.value.path().read_text() == (tmp_path / "yolo" / "labels" / f"{taken.stem}.txt").read_text()
+
+
+def test_the_chosen_mapping_is_the_one_that_annotates(page) -> None:
+    drop(page, free_photos()[0])
+    page.locator("article canvas").nth(4).wait_for()
+    page.select_option("#mapping", "second")
+    with page.expect_request("**/api/annotations*") as asked, page.expect_download():
+        page.click("#coco")
+    assert "mapping=second" in asked.value.url
+
+
+def test_a_download_that_is_refused_says_why(browser, start) -> None:
+    small = start("--megabytes", "1")
+    page = browser.new_page()
+    page.goto(small.address)
+    page.locator("#free button").first.wait_for()
+    for number in range(4):  # each below the limit, not all together
+        page.locator("#free button").nth(number).click()
+    page.locator("article canvas").nth(19).wait_for()
+    page.click("#coco")
+    page.get_by_text("annotations.json: A request may have at most 1 MB. For more, run casmap annotate.").wait_for()
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def flat(start, tmp_path_factory):
+    """A server whose mapping finds the same everywhere, as a decoder that has learned nothing does."""
+    from casmap.models.classifier import Classifier
+    from casmap.models.decoder import Decoder
+    from casmap.models.files import save_mapping
+    from casmap.models.network import SaliencyNetwork
+
+    encoder = Classifier("test_resnet", 2)
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels), ["ant", "bee"], predicts=False)
+    network.decoder.mask.weight.data.zero_()
+    path = tmp_path_factory.mktemp("flat") / "flat.safetensors"
+    save_mapping(path, network, {"size": 64})
+    return start("--mapping", str(path))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_a_flat_mask_marks_no_object(browser, flat, largest) -> None:
+    page = browser.new_page()
+    page.goto(flat.address)
+    page.locator("#free button").first.wait_for()
+    drop(page, free_photos()[0])
+    page.locator("article canvas").nth(4).wait_for()
+    assert not page.locator("#other").is_visible()  # there is no second mapping
+    page.locator("#largest").set_checked(largest)
+    for alpha in ("0.5", "1", "2"):
+        page.locator("#alpha").fill(alpha)
+        assert page.locator("article .found").inner_text() == "no object"
+    page.locator("#alpha").fill("1")
+    with page.expect_download() as waiting:
+        page.click("#coco")
+    content = json.loads(waiting.value.path().read_text())
+    assert [image["file_name"] for image in content["images"]] == ["chelsea.png"]
+    assert content["annotations"] == []
+    with page.expect_download() as waiting:
+        page.locator("article .yolo").click()
+    assert waiting.value.path().read_text() == ""
+    page.close()
+
+
+def test_less_than_a_grey_level_is_flat(page) -> None:
+    assert page.evaluate("[[7, 7, 7], [7, 8, 7], [0, 0], [0, 255]].map(isFlat)") == [True, False, True, False]
 
 
 def test_the_page_fits_a_phone_and_follows_the_dark(page) -> None:

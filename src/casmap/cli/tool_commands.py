@@ -23,7 +23,7 @@ def serve(
     from casmap.web.serve import serve as run_server
 
     limits = Limits(bytes=megabytes * 2**20, pixels=megapixels * 10**6, seconds=seconds)
-    run_server(mapping, host, port, limits, browser, console)
+    run_server(mapping, host=host, port=port, limits=limits, browser=browser, reporter=reporter)
 
 
 def export(

@@ -1,24 +1,37 @@
-"""The server: photos in, masks out; documented as OpenAPI, nothing fetched, nothing written."""
+"""The server: photos in, masks out; documented as OpenAPI, nothing fetched, nothing kept."""
 
 import base64
+import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from urllib.parse import quote
 
-import numpy as np
 from fastapi import Depends, FastAPI, File, HTTPException, Query, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
+from casmap.annotations.format import FORMATS
+from casmap.annotations.labelled import Labelled, Which
 from casmap.data.free_photos import free_photos
-from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
-from casmap.inference.mapper import SaliencyMapper, fit
-from casmap.inference.saliency_map import SaliencyMap
-from casmap.io.images import encode_png, open_image, size_of_bytes
+from casmap.inference.mapper import Mapped, SaliencyMapper
+from casmap.inference.objects import objects_of
+from casmap.inference.pipeline import LEAST
+from casmap.inference.views import grey
+from casmap.io.images import encode_png, size_of_bytes
+from casmap.tools.annotate import UNNAMED
 from casmap.version import __version__
+from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
 from casmap.web.limits import Gate, Limits, Room
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS.names)]  # plugins' too
+T = TypeVar("T")
 
 STATIC = Path(__file__).parent / "static"
 PAGE = ("index.html", "style.css", "look.js", "app.js")
@@ -32,6 +45,16 @@ Box = Annotated[list[int], Field(min_length=4, max_length=4)]
 Photos = Annotated[list[UploadFile], File(min_length=1)]
 View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted"]
 Alpha = Annotated[float, Query(ge=0, le=100, description="the binary mask keeps m >= alpha * mean(m)")]
+Labels = Annotated[Literal["none", "predicted"], Query(description="none: all objects are called object")]
+Rle = Annotated[bool, Query(description="coco: pixels exactly, instead of polygons")]
+Ending = Annotated[str, Query(max_length=20, description="only files whose names end so, such as .txt of yolo")]
+ANNOTATIONS: dict[str, Any] = {
+    "content": {kind: {} for kind in MEDIA_TYPES.values()},
+    "headers": {
+        "Casmap-Objects": {"description": "how many there are", "schema": {"type": "integer"}},
+        "Casmap-Left-Out": {"description": "photos that cannot be used: JSON list", "schema": {"type": "string"}},
+    },
+}
 
 
 class Mapping(BaseModel):
@@ -111,21 +134,39 @@ def create_app(
         "requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
     }
 
-    def find(content: bytes, name: str) -> tuple[SaliencyMap, Map]:
+    def map_photo(content: bytes, mapping: str, least: int | None = None) -> Mapped:
         size = size_of_bytes(content)
         if size is not None and size[0] * size[1] > limits.pixels:
             raise HTTPException(413, f"A photo may have at most {limits.pixels / 1e6:g} million pixels.")
-        image = open_image(content)
-        mapper = mappers[name]
-        masks, logits = mapper.masks(resize(image, mapper.size, "squash")[None])
-        found = SaliencyMap(image, fit(masks[0], *image.shape[1::-1]))
-        label = mapper.titles[int(logits[0].argmax())] if mapper.network.predicts else None
-        grey, box = np.rint(255 * np.clip(masks[0], 0, 1)).astype(np.uint8), found.box()
-        return found, Map(
-            mapping=name, width=image.shape[1], height=image.shape[0], area=round(found.area, 4),
-            box=None if box is None else list(box),
-            label=label, mask=base64.b64encode(encode_png(grey)).decode(),
+        (found,) = mappers[mapping].map([content], least=least)
+        if isinstance(found, UnreadableImage):
+            raise found
+        return found
+
+    def tell(content: bytes, mapping: str) -> Map:
+        mapped = map_photo(content, mapping)
+        found = mapped.saliency_map()
+        box, mask = found.box(), base64.b64encode(encode_png(grey(mapped.mask))).decode()
+        return Map(
+            mapping=mapping, width=mapped.width, height=mapped.height, area=round(found.area, 4),
+            box=None if box is None else list(box), label=mapped.label, mask=mask,
         )  # fmt: skip
+
+    async def work_each(photos: list[UploadFile], work: Callable[[bytes, int], T]) -> list[T | Exception]:
+        """What is made of each photo and its number; in place of one that cannot be used, the error."""
+        if len(photos) > limits.photos:
+            raise HTTPException(413, f"A batch may have at most {limits.photos} photos.")
+        made: list[T | Exception] = []
+        for number, photo in enumerate(photos):
+            try:
+                made.append(await room.work(work, await photo.read(), number))
+            except UnreadableImage as error:
+                made.append(error)
+            except HTTPException as error:
+                if error.status_code != 413:
+                    raise
+                made.append(error)
+        return made
 
     @app.get("/api/health", tags=["server"])
     async def health() -> Health:
@@ -143,7 +184,7 @@ def create_app(
     @app.post("/api/map", responses=errors, openapi_extra=body, tags=["maps"])
     async def make_map(photo: Sent, mapping: Chosen) -> Map:
         """Map a photo, sent as the body of the request: JPEG, PNG, WebP, TIFF and others."""
-        return (await room.work(find, photo, mapping))[1]
+        return await room.work(tell, photo, mapping)
 
     @app.post(
         "/api/view", responses=errors | {200: {"content": {"image/png": {}}}}, response_class=Response,
@@ -153,27 +194,44 @@ def create_app(
         """Draw a photo's mask, overlay, masked-in, masked-out or inpainted picture, as PNG."""
 
         def draw() -> bytes:
-            found, _ = find(photo, mapping)
-            return encode_png(found.view(view, alpha))
+            return encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha))
 
         return Response(await room.work(draw), media_type="image/png")
 
     @app.post("/api/batch", responses=errors, tags=["maps"])
     async def make_batch(photos: Photos, mapping: Chosen) -> list[Map | Failed]:
         """Map several photos, sent as a form; one that cannot be read has a sentence in its place."""
-        if len(photos) > limits.photos:
-            raise HTTPException(413, f"A batch may have at most {limits.photos} photos.")
-        answers: list[Map | Failed] = []
-        for photo in photos:
-            try:
-                answers.append((await room.work(find, await photo.read(), mapping))[1])
-            except UnreadableImage as error:
-                answers.append(Failed(detail=str(error)))
-            except HTTPException as error:
-                if error.status_code != 413:
-                    raise
-                answers.append(Failed(detail=str(error.detail)))
-        return answers
+        made = await work_each(photos, lambda content, _: tell(content, mapping))
+        return [Failed(detail=_sentence(one)) if isinstance(one, Exception) else one for one in made]
+
+    @app.post("/api/annotations", responses=errors | {200: ANNOTATIONS}, response_class=Response, tags=["maps"])
+    async def make_annotations(
+        photos: Photos, mapping: Chosen, format: FormatName, alpha: Alpha = 1.0, objects: Which = "largest",
+        classes: Labels = "none", rle: Rle = False, ending: Ending = "",
+    ) -> Response:  # fmt: skip
+        """Annotate photos, sent as a form, for a tool: the file that the format has, or a ZIP where it has several."""
+        if classes == "predicted" and not mappers[mapping].network.predicts:
+            raise UserError("This mapping tells no classes: ask for none.")
+        names = photo_names(photo.filename for photo in photos)
+
+        def label(content: bytes, number: int) -> Labelled:
+            found, name = map_photo(content, mapping, LEAST), names[number]
+            seen = found.label if classes == "predicted" else None
+            parts = objects_of(found.full_mask(), seen or UNNAMED, objects, alpha=alpha)
+            return Labelled(Path(name), name, found.width, found.height, tuple(parts))
+
+        made = await work_each(photos, label)
+        good = [(one, sent.file) for one, sent in zip(made, photos, strict=True) if isinstance(one, Labelled)]
+        bad = {name: one for name, one in zip(names, made, strict=True) if isinstance(one, Exception)}
+        if not good:
+            raise next(iter(bad.values()))
+        file = await room.work(partial(write_annotations, good, format=format, rle=rle, ending=ending))
+        headers = {
+            "Content-Disposition": f"attachment; filename*=utf-8''{quote(file.name)}",
+            "Casmap-Objects": str(sum(len(one.objects) for one, _ in good)),
+            "Casmap-Left-Out": json.dumps([f"{name}: {_sentence(one)}" for name, one in bad.items()]),
+        }
+        return Response(file.content, headers=headers, media_type=file.media_type)
 
     bundled = _bundled()
 
@@ -226,3 +284,7 @@ def _bundled() -> dict[str, Path]:
         return {path.name: path for path in free_photos()}
     except UserError:  # without scikit-image there are none
         return {}
+
+
+def _sentence(error: Exception) -> str:
+    return str(error.detail) if isinstance(error, HTTPException) else str(error)

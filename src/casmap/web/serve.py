@@ -6,10 +6,10 @@ import webbrowser
 from pathlib import Path
 
 import uvicorn
-from rich.console import Console
 
 from casmap.errors import UserError
-from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.inference.mapper import SaliencyMapper, load_mappers
+from casmap.reporting import SILENT, Reporter
 from casmap.web.app import LOOPBACK, create_app
 from casmap.web.limits import Limits
 
@@ -17,12 +17,11 @@ SHIPPED_NAME = "casmap"
 AT_ONCE = 256  # connections
 
 
-def serve(mappings: list[Path] | None, host: str, port: int, limits: Limits, browser: bool, console: Console) -> None:
+def serve(
+    mappings: list[Path] | None, *, host: str, port: int, limits: Limits, browser: bool, reporter: Reporter = SILENT
+) -> None:
     """Answer requests until it is stopped."""
-    if mappings:
-        mappers = {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
-    else:
-        mappers = {SHIPPED_NAME: SaliencyMapper.load()}
+    mappers = load_mappers(mappings) if mappings else {SHIPPED_NAME: SaliencyMapper.load()}
     local = host in LOOPBACK
     app = create_app(mappers, limits, LOOPBACK if local else None)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, limit_concurrency=AT_ONCE))
@@ -34,9 +33,9 @@ def serve(mappings: list[Path] | None, host: str, port: int, limits: Limits, bro
             f"Nobody can listen at {host}:{port} ({error.strerror or error}): choose another --port."
         ) from error
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
-    console.print(f"{address}  (stop with Ctrl-C)", soft_wrap=True)
+    reporter.message(f"{address}  (stop with Ctrl-C)")
     if not local:
-        console.print("Anybody who can reach this machine can use it: there is no password.", style="yellow")
+        reporter.warning("Anybody who can reach this machine can use it: there is no password.")
     if browser:
         threading.Timer(0.5, webbrowser.open, [address]).start()
     server.run([listening])

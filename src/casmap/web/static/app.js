@@ -47,7 +47,7 @@ async function take(file) {
   photo.card = $("card").content.firstElementChild.cloneNode(true);
   photo.card.querySelector("h3").textContent = file.name;
   photo.card.querySelector(".png").addEventListener("click", () => downloadPng(photo));
-  photo.card.querySelector(".yolo").addEventListener("click", () => downloadYolo(photo));
+  photo.card.querySelector(".yolo").addEventListener("click", () => download(`${stem(photo.name)}.txt`, [photo], { format: "yolo", ending: ".txt" }));
   photo.card.querySelector(".remove").addEventListener("click", () => remove(photo));
   photos.push(photo);
   $("results").prepend(photo.card);
@@ -116,10 +116,9 @@ function valuesOf(photo, map) {
 function look(photo, map) {
   const { width, height } = photo, values = valuesOf(photo, map);
   const whole = binaryMask(values, Number($("alpha").value));
-  const largest = largestPart(whole, width, height);
-  const binary = $("largest").checked ? largest : whole;
-  const box = tightBox(binary, width, height);
-  return { values, binary, box };
+  const binary = $("largest").checked ? largestPart(whole, width, height) : whole;
+  const flat = !map.box || isFlat(values);
+  return { values, binary, flat, box: flat ? null : tightBox(binary, width, height) };
 }
 
 function inPhoto(photo, box) {
@@ -137,7 +136,7 @@ function draw(photo) {
   for (const name of chosen()) {
     const map = photo.maps.get(name);
     if (!map) continue;
-    const found = map.found = look(photo, map);
+    const found = look(photo, map);
     if (chosen().length > 1) {
       const title = document.createElement("h4");
       title.textContent = name;
@@ -151,10 +150,11 @@ function draw(photo) {
       ["masked out", without(photo.pixels, left)], ["inpainted", inpaint(photo.pixels, kept, photo.width, photo.height)],
     ];
     for (const [caption, pixels, box] of pictures) views.append(figure(photo, `${caption}`, pixels, box));
-    const place = found.box ? `box ${inPhoto(photo, found.box).join(", ")}` : "no box";
-    const share = kept.reduce((sum, b) => sum + b, 0) / kept.length;
-    told.push(`${chosen().length > 1 ? `${name}: ` : ""}${place}; ${(100 * share).toFixed(0)} % of the photo kept` +
-      (map.label ? `; seen as ${map.label}` : ""));
+    const share = (100 * kept.reduce((sum, b) => sum + b, 0) / kept.length).toFixed(0);
+    told.push([
+      `${chosen().length > 1 ? `${name}: ` : ""}${found.box ? `box ${inPhoto(photo, found.box).join(", ")}` : "no object"}`,
+      ...(found.flat ? [] : [`${share} % of the photo kept`]), ...(map.label ? [`seen as ${map.label}`] : []),
+    ].join("; "));
   }
   photo.card.querySelector(".found").textContent = told.join(" · ");
 }
@@ -224,39 +224,23 @@ function downloadPng(photo) {
   canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
 }
 
-function downloadYolo(photo) {
-  const { box } = photo.maps.get(chosen()[0]).found;
-  const { width, height } = photo;
-  const numbers = box && [(box[0] + box[2]) / 2 / width, (box[1] + box[3]) / 2 / height,
-    (box[2] - box[0]) / width, (box[3] - box[1]) / height];
-  const line = numbers ? `0 ${numbers.map(number => number.toFixed(6)).join(" ")}\n` : "";
-  save(`${stem(photo.name)}.txt`, new Blob([line], { type: "text/plain" }));
-}
-
-function downloadCoco() {
-  const good = photos.filter(photo => !photo.failed);
-  const annotations = [];
-  good.forEach((photo, index) => {
-    const map = photo.maps.get(chosen()[0]), { box, binary } = map.found;
-    if (!box) return;
-    const [x0, y0, x1, y1] = inPhoto(photo, box), [width, height] = photo.full;
-    const large = new Uint8Array(width * height);
-    for (let y = 0; y < height; y++) {
-      const row = Math.min(photo.height - 1, Math.floor((y + 0.5) / photo.scale[1])) * photo.width;
-      for (let x = 0; x < width; x++) {
-        large[y * width + x] = binary[row + Math.min(photo.width - 1, Math.floor((x + 0.5) / photo.scale[0]))];
-      }
-    }
-    annotations.push({
-      id: annotations.length + 1, image_id: index + 1, category_id: 1, bbox: [x0, y0, x1 - x0, y1 - y0],
-      area: large.reduce((sum, b) => sum + b, 0), segmentation: runLengths(large, width, height), iscrowd: 0,
-    });
-  });
-  const content = {
-    images: good.map((photo, i) => ({ id: i + 1, file_name: photo.name, width: photo.full[0], height: photo.full[1] })),
-    categories: [{ id: 1, name: "object" }], annotations,
-  };
-  save("annotations.json", new Blob([JSON.stringify(content)], { type: "application/json" }));
+// The server writes annotations, as `casmap annotate` does.
+async function download(name, sent, options) {
+  const form = new FormData();
+  for (const { file } of sent) form.append("photos", file, file.name);
+  const seen = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
+  say(`Writing ${name} …`);
+  try {
+    const query = new URLSearchParams({ ...seen, ...options });
+    const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
+    const hint = answer.status === 413 ? " For more, run casmap annotate." : "";
+    if (!answer.ok) throw new Error((await answer.json()).detail + hint);
+    save(name, await answer.blob());
+    const left = JSON.parse(answer.headers.get("Casmap-Left-Out")).map(sentence => `; left out: ${sentence}`);
+    say(`${name}: objects: ${answer.headers.get("Casmap-Objects")}, photos: ${sent.length - left.length}${left.join("")}`);
+  } catch (error) {
+    say(`${name}: ${error.message}`);
+  }
 }
 
 $("files").addEventListener("change", event => { add(event.target.files); event.target.value = ""; });
@@ -270,6 +254,7 @@ $("largest").addEventListener("change", redraw);
 for (const id of ["mapping", "other"]) {
   $(id).addEventListener("change", () => { for (const photo of photos) waiting = waiting.then(() => show(photo)); });
 }
-$("coco").addEventListener("click", downloadCoco);
+$("coco").addEventListener("click", () =>
+  download("annotations.json", photos.filter(photo => !photo.failed), { format: "coco", rle: true }));
 $("clear").addEventListener("click", () => { while (photos.length) remove(photos[0]); });
 start().catch(error => say(String(error.message || error)));

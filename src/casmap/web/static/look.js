@@ -11,6 +11,9 @@ function binaryMask(values, alpha) {
   return Uint8Array.from(values, value => value >= least ? 1 : 0);
 }
 
+// A mask that is the same everywhere marks no object. (The server knows it to half a grey level: its box is null.)
+function isFlat(values) { return values.every(value => value === values[0]); }
+
 // The largest 8-connected part of a binary mask; of equals the first in reading order.
 function largestPart(binary, width, height) {
   const part = new Int32Array(binary.length), stack = [];
@@ -47,19 +50,6 @@ function tightBox(binary, width, height) {
     }
   }
   return x1 ? [x0, y0, x1, y1] : null;
-}
-
-// COCO's run lengths: down the columns, beginning with zeros.
-function runLengths(binary, width, height) {
-  const counts = [];
-  let value = 0, run = 0;
-  for (let x = 0; x < width; x++) {
-    for (let y = 0; y < height; y++) {
-      if (binary[y * width + x] === value) { run++; } else { counts.push(run); value = 1 - value; run = 1; }
-    }
-  }
-  counts.push(run);
-  return { size: [height, width], counts };
 }
 
 // A channel of a picture of half the size, between its pixels, at a pixel of the larger one.
