@@ -24,9 +24,14 @@ if TYPE_CHECKING:
     from casmap.inference.mapper import load as load
     from casmap.inference.saliency_map import SaliencyMap as SaliencyMap
     from casmap.reporting import Reporter as Reporter
+    from casmap.tools.annotate import AnnotationResult as AnnotationResult
+    from casmap.tools.annotate import annotate as annotate
+    from casmap.training.loop import TrainingResult as TrainingResult
+    from casmap.training.start import train as train
 
 # Where each name lives. It is imported when it is first asked for: `import casmap` loads neither torch nor OpenCV.
 _HOMES = {
+    "AnnotationResult": "casmap.tools.annotate",
     "Evaluation": "casmap.evaluation.table",
     "Extraction": "casmap.inference.folder",
     "InvalidImage": "casmap.errors",
@@ -34,11 +39,14 @@ _HOMES = {
     "Reporter": "casmap.reporting",
     "SaliencyMap": "casmap.inference.saliency_map",
     "SaliencyMapper": "casmap.inference.mapper",
+    "TrainingResult": "casmap.training.loop",
     "UnreadableImage": "casmap.errors",
     "UserError": "casmap.errors",
+    "annotate": "casmap.tools.annotate",
     "evaluate": "casmap.evaluation.table",
     "extract": "casmap.inference.folder",
     "load": "casmap.inference.mapper",
+    "train": "casmap.training.start",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -25,6 +25,9 @@ class Reporter:
     3 photos of 2 classes.
     """
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     def heading(self, title: str) -> None:
         """A new part of the work begins."""
 

