@@ -2,112 +2,31 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
-# The files of the package: each holds one addition, as its author would write it.
-TOY = {
-    "ticks.py": '''
-"""An annotation format: a line for each object, its photo, edges and class."""
+from casmap.annotations.format import FORMATS
+from casmap.baselines import BASELINES
+from casmap.models.backbones import BACKBONE_SOURCES
+from casmap.training.scores import SCORES
+from casmap.training.thinning import THINNINGS
 
-from collections import defaultdict
-
-from casmap.annotations.format import Format
-from casmap.annotations.things import boxed
-from casmap.annotations.types import Annotations, Known
-from casmap.io.atomic import write_whole
-
-
-def recognises(path):
-    return path.suffix == ".ticks"
+# The package is the worked example of the guide: each file holds one addition, as its author would write it.
+GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+TOY = dict(re.findall(r"```python\n# casmap_toy/(\w+\.py)\n(.*?)```", GUIDE, re.S))
+PLUGINS = tomllib.loads("\n".join(re.findall(r"```toml\n(.*?)```", GUIDE, re.S)))["project"]["entry-points"]
 
 
-def read(path, root, names):
-    things = defaultdict(list)
-    for line in path.read_text().splitlines():
-        name, *numbers, label = line.split("|")
-        if (photo := names.find(name)) is not None:
-            things[photo].append(boxed(label, numbers))
-    return Annotations("boxes from ticks", lambda photo: Known(things.get(photo, ())))
-
-
-def write(photos, labels, out, options):
-    rows = ["|".join(map(str, [photo.name, *one.box, one.label])) for photo in photos for one in photo.objects]
-    write_whole(out / "all.ticks", "\\n".join(rows))
-    return out / "all.ticks"
-
-
-format = Format(recognises, read, write)
-''',
-    "surprise.py": '''
-"""A score: how unlikely the label is."""
-
-from casmap.training.scores import Score
-
-
-def surprise(logits, labels):
-    return 1 - logits.softmax(dim=1).gather(1, labels[:, None])[:, 0]
-
-
-score = Score(surprise, "S", lambda_r=10.0)
-''',
-    "fourth.py": '''
-"""A thinning: the first, the last and every fourth."""
-
-from casmap.training.thinning import Thinning
-
-
-def every_fourth(period):
-    return Thinning(keeps_first=True, keeps_last=True, keeps=lambda step: step % 4 == 0)
-''',
-    "middle.py": '''
-"""A baseline: what is in the middle."""
-
-import torch
-
-from casmap.baselines import Baseline
-
-
-def middle(classifier, images, classes):
-    across = torch.linspace(-1, 1, images.shape[-1]) ** 2
-    return (2 - across[:, None] - across).expand(len(images), -1, -1)
-
-
-baseline = Baseline("the middle", "Nobody 2026", middle)
-''',
-    "borrowed.py": '''
-"""A backbone source: timm's under other names."""
-
-from casmap.models.backbones import BACKBONE_SOURCES, BackboneSource
-
-
-def build(name, classes, pretrained):
-    return BACKBONE_SOURCES["timm"].build(name.removeprefix("borrowed/"), classes, pretrained)
-
-
-source = BackboneSource(owns=lambda name: name.startswith("borrowed/"), build=build)
-''',
-}
-ENTRY_POINTS = """
-[casmap.formats]
-ticks = casmap_toy.ticks:format
-
-[casmap.scores]
-surprise = casmap_toy.surprise:score
-
-[casmap.thinnings]
-L4th = casmap_toy.fourth:every_fourth
-
-[casmap.baselines]
-middle = casmap_toy.middle:baseline
-
-[casmap.backbones]
-borrowed = casmap_toy.borrowed:source
-"""
+def test_the_guide_shows_one_addition_of_each_kind() -> None:
+    kinds = (FORMATS, SCORES, THINNINGS, BASELINES, BACKBONE_SOURCES)
+    assert set(PLUGINS) == {registry.plugins for registry in kinds}
+    assert len(TOY) == len(kinds)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +40,8 @@ def installed(tmp_path_factory) -> Path:
     for name, text in TOY.items():
         (package / name).write_text(text.lstrip())
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: casmap-toy\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(ENTRY_POINTS)
+    groups = [[f"[{group}]", *(f"{name} = {where}" for name, where in of.items())] for group, of in PLUGINS.items()]
+    (about / "entry_points.txt").write_text("\n".join(line for group in groups for line in group) + "\n")
     return folder
 
 
