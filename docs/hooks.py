@@ -1,6 +1,8 @@
 """What the documentation's builder adds: the help of a command, as the command itself says it."""
 
+import ast
 import re
+from pathlib import Path
 from typing import Any
 
 from typer.main import get_command
@@ -8,11 +10,21 @@ from typer.main import get_command
 from casmap.cli.main import app
 
 ASKED = re.compile(r"<!-- help: (.+?) -->")
+SOURCES = Path(__file__).parents[1] / "src" / "casmap"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put a table of options in the place of each `<!-- help: NAME -->`."""
-    return ASKED.sub(lambda found: options(found[1]), markdown)
+    """Put a table of options in the place of each `<!-- help: NAME -->`, and all modules in that of `<!-- modules -->`."""
+    return ASKED.sub(lambda found: options(found[1]), markdown).replace("<!-- modules -->", modules())
+
+
+def modules() -> str:
+    """Every module with the first sentence of its docstring."""
+    rows = ["| module | what it is |", "|---|---|"]
+    for path in sorted(SOURCES.rglob("*.py")):
+        told = ast.get_docstring(ast.parse(path.read_text())) or ""
+        rows.append(f"| `{path.relative_to(SOURCES).as_posix()}` | {_cell(told)} |")
+    return "\n".join(rows)
 
 
 def options(name: str) -> str:
