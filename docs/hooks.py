@@ -14,7 +14,7 @@ SOURCES = Path(__file__).parents[1] / "src" / "casmap"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put a table of options in the place of each `<!-- help: NAME -->`, and all modules in that of `<!-- modules -->`."""
+    """Put tables of options in the place of `<!-- help: NAME -->`, and all modules in that of `<!-- modules -->`."""
     return ASKED.sub(lambda found: options(found[1]), markdown).replace("<!-- modules -->", modules())
 
 
