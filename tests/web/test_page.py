@@ -1,6 +1,7 @@
 """The page in a real browser."""
 
 import json
+import re
 
 import numpy as np
 import PIL.Image
@@ -8,7 +9,9 @@ import pytest
 from pycocotools import mask as run_lengths
 
 from casmap.data.free_photos import free_photos
+from casmap.data.scenes import Scenes
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.io.images import encode_png
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
@@ -184,6 +187,25 @@ def test_downloads_are_what_annotate_writes(page, taken, casmap, tmp_path, alpha
         page.locator("article .yolo").click()
     assert waiting.value.suggested_filename == f"{taken.stem}.txt"
     assert waiting.value.path().read_text() == (tmp_path / "yolo" / "labels" / f"{taken.stem}.txt").read_text()
+
+
+def test_more_photos_than_a_request_may_have_are_one_download(page, casmap, tmp_path) -> None:
+    scenes = Scenes(photos=34, size=48)
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(len(scenes)):
+        (folder / f"{number:02}.png").write_bytes(encode_png(scenes.image(number)))
+    page.set_input_files("#files", sorted(folder.iterdir()))
+    page.get_by_text(re.compile(r"^33\.png: ")).wait_for(timeout=120_000)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_download(timeout=120_000) as waiting:
+        page.click("#coco")
+    assert casmap("annotate", folder, "--format", "coco", "--rle", "--out", "coco", "--classes", "none").code == 0
+    assert json.loads(waiting.value.path().read_text()) == json.loads(
+        (tmp_path / "coco" / "annotations.json").read_text()
+    )
+    assert sum("/api/annotations" in url for url in asked) == 2
 
 
 def test_the_chosen_mapping_is_the_one_that_annotates(page) -> None:

@@ -2,6 +2,7 @@
 "use strict";
 
 const LONGEST = 320; // pixels of a picture on the page
+const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // of a request for annotations
 const $ = id => document.getElementById(id);
 const photos = [];
 let mappings = [];
@@ -224,20 +225,49 @@ function downloadPng(photo) {
   canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
 }
 
+// A request has its limits: many photos are sent in several.
+function groupsOf(sent) {
+  const groups = [];
+  let bytes = Infinity;
+  for (const photo of sent) {
+    bytes += photo.file.size;
+    if (bytes > MOST_BYTES || groups.at(-1).length >= MOST_PHOTOS) { groups.push([]); bytes = photo.file.size; }
+    groups.at(-1).push(photo);
+  }
+  return groups;
+}
+
+// The COCO files of several groups as one: numbers go on where the file before ended.
+function joined(files) {
+  const [first, ...others] = files;
+  for (const { images, annotations, categories } of others) {
+    const photos = first.images.length, objects = first.annotations.length;
+    first.images.push(...images.map(one => ({ ...one, id: one.id + photos })));
+    first.annotations.push(...annotations.map(one => ({ ...one, id: one.id + objects, image_id: one.image_id + photos })));
+    if (!first.categories.length) first.categories = categories; // the same in all that have an object
+  }
+  return new Blob([JSON.stringify(first)], { type: "application/json" });
+}
+
 // The server writes annotations, as `casmap annotate` does.
 async function download(name, sent, options) {
-  const form = new FormData();
-  for (const { file } of sent) form.append("photos", file, file.name);
   const seen = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
+  const query = new URLSearchParams({ ...seen, ...options }), files = [], left = [];
+  let objects = 0;
   say(`Writing ${name} …`);
   try {
-    const query = new URLSearchParams({ ...seen, ...options });
-    const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
-    const hint = answer.status === 413 ? " For more, run casmap annotate." : "";
-    if (!answer.ok) throw new Error((await answer.json()).detail + hint);
-    save(name, await answer.blob());
-    const left = JSON.parse(answer.headers.get("Casmap-Left-Out")).map(sentence => `; left out: ${sentence}`);
-    say(`${name}: objects: ${answer.headers.get("Casmap-Objects")}, photos: ${sent.length - left.length}${left.join("")}`);
+    for (const group of groupsOf(sent)) {
+      const form = new FormData();
+      for (const { file } of group) form.append("photos", file, file.name);
+      const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
+      const hint = answer.status === 413 ? " For more, run casmap annotate." : "";
+      if (!answer.ok) throw new Error((await answer.json()).detail + hint);
+      files.push(await answer.blob());
+      objects += Number(answer.headers.get("Casmap-Objects"));
+      left.push(...JSON.parse(answer.headers.get("Casmap-Left-Out")).map(sentence => `; left out: ${sentence}`));
+    }
+    save(name, files.length > 1 ? joined(await Promise.all(files.map(async file => JSON.parse(await file.text())))) : files[0]);
+    say(`${name}: objects: ${objects}, photos: ${sent.length - left.length}${left.join("")}`);
   } catch (error) {
     say(`${name}: ${error.message}`);
   }
