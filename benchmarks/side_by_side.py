@@ -1,0 +1,52 @@
+"""Two versions of casmap, one after the other in turns, benchmark by benchmark: a table of both, as Markdown.
+
+python benchmarks/side_by_side.py CHECKOUT_OF_ANOTHER_VERSION [NAME ...]
+
+Each version runs the programs of its own checkout, with its own package. Nothing else should run meanwhile.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+NAMES = ("cold", "map", "extraction", "training", "evaluation")
+
+
+def main() -> None:
+    """Run those that are named, or all but the size of the install."""
+    other = Path(sys.argv[1]).resolve()
+    rows: dict[str, list[str]] = {}
+    for name in sys.argv[2:] or NAMES:
+        for place, checkout in enumerate((other, HERE)):
+            for one in measured(checkout, name):
+                cells = rows.setdefault(one["what"], ["", ""])
+                cells[place] = f"{one['value']:.2f} [{one['low']:.2f}, {one['high']:.2f}], {one['times']}"
+    print(f"| what | {version(other)} | {version(HERE)} |\n|---|---|---|")
+    for what, cells in rows.items():
+        print(f"| {what} | {' | '.join(cells)} |")
+
+
+def measured(checkout: Path, name: str) -> list[dict[str, Any]]:
+    """The ratios of one benchmark of one version."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.json"
+        program = [sys.executable, str(checkout / "benchmarks" / f"{name}.py"), "--json", str(told)]
+        environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+        subprocess.run(program, check=True, env=environment, stdout=sys.stderr, cwd=folder)
+        found: list[dict[str, Any]] = json.loads(told.read_text())
+        return found
+
+
+def version(checkout: Path) -> str:
+    """As the checkout says it."""
+    text = (checkout / "pyproject.toml").read_text()
+    return next(line.split('"')[1] for line in text.splitlines() if line.startswith("version"))
+
+
+if __name__ == "__main__":
+    main()
