@@ -90,7 +90,12 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
 def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
     timed = time_step(recipe, len(photos.classes))
-    reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
+    opened = some(photos, 8)
+    began = time.monotonic()
+    for index in opened:
+        photos.image(index)
+    # while the networks work on the batch before
+    reading = (time.monotonic() - began) / len(opened) * recipe.batch / READERS
     timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
     seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
@@ -136,15 +141,6 @@ def time_step(recipe: Recipe, classes: int) -> Timed:
     if timed.algorithm * scale < PATIENCE:
         return _time_steps(recipe, classes, recipe.batch)
     return Timed(*(seconds * scale for seconds in astuple(timed)))
-
-
-def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
-    """Measure how long a photo takes to be opened."""
-    indices = some(photos, looked_at)
-    began = time.monotonic()
-    for index in indices:
-        photos.image(index)
-    return (time.monotonic() - began) / len(indices)
 
 
 def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:

@@ -15,10 +15,9 @@ from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier
 from casmap.models.device import place
 from casmap.models.files import load_classifier, read_tensors, save_classifier
-from casmap.training.checkpoints import Checkpoints
+from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.head import fit_head, has_linear_head
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 
 SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say

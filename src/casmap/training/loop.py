@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
@@ -21,12 +20,11 @@ from casmap.models.device import place
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.training.algorithm import Players, batch_norms, casm
-from casmap.training.checkpoints import Checkpoints
+from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.first_classifier import first_classifier
-from casmap.training.lambda_r import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
+from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
 from casmap.training.second_stage import CHECKPOINT as TAUGHT_CHECKPOINT
@@ -34,8 +32,6 @@ from casmap.training.second_stage import MASKS, teach
 from casmap.training.thinning import find_thinning
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
-
-
 CHECKPOINT = "checkpoint"
 TOLERANCE = 0.03  # between the masks' area and the one asked for
 NOTHING, EVERYTHING = 0.02, 0.95  # mean areas beyond which masks say nothing about where objects are
@@ -137,7 +133,8 @@ def algorithm1(
         photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
-    rows = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
+    steps = recipe.total_steps(len(photos))
+    rows = iterate(players, batches, recipe, run, steps)
     area = settle(players, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warn(
@@ -148,14 +145,8 @@ def algorithm1(
     predicts = recipe.encoder != "separate"  # which was never trained to tell classes
     network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), predicts)
     last = rows[-max(1, len(rows) // 10) :]
-    training = {
-        "origin": origin,
-        "steps": recipe.total_steps(len(photos)),
-        "area": area,
-        "lambda_r": players.lambda_r.value,
-        "accuracy": sum(row["accuracy"] for row in last) / len(last),
-        "masked_accuracy": sum(row["masked_accuracy"] for row in last) / len(last),
-    }
+    accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
+    training = {"origin": origin, "steps": steps, "area": area, "lambda_r": players.lambda_r.value, **accuracies}
     save_mapping(path, network, {"size": recipe.early_size, "recipe": recipe.options(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
@@ -179,21 +170,15 @@ def set_up(
         first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
     )
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
+    price = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return Players(
-        classifier=first,
-        mapping=mapping,
-        samples=samples,
-        lambda_r=_lambda_r(recipe, first.classes),
+        classifier=first, mapping=mapping, samples=samples,
+        lambda_r=FixedLambdaR(price) if recipe.area is None else AreaController(recipe.area, price),
         classifier_optimizer=classifier_optimizer if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
-        score=recipe.score,
-        loss=recipe.loss,
-        masked_in=recipe.masked_in,
-        clip=recipe.clip,
-        freeze_batch_norm=recipe.freeze_batch_norm,
-        reuse_masked=recipe.reuse_masked,
-        processes=processes,
-    )
+        score=recipe.score, loss=recipe.loss, masked_in=recipe.masked_in, clip=recipe.clip,
+        freeze_batch_norm=recipe.freeze_batch_norm, reuse_masked=recipe.reuse_masked, processes=processes,
+    )  # fmt: skip
 
 
 def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> list[Row]:
@@ -201,11 +186,8 @@ def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps:
     training = Resumable(
         run, checkpoint=CHECKPOINT, log="log", steps=steps,
         parts={
-            "classifier": players.classifier,
-            "mapping": players.mapping,
-            "samples": players.samples,
-            "lambda_r": players.lambda_r,
-            "classifier_optimizer": players.classifier_optimizer,
+            "classifier": players.classifier, "mapping": players.mapping, "samples": players.samples,
+            "lambda_r": players.lambda_r, "classifier_optimizer": players.classifier_optimizer,
             "mapping_optimizer": players.mapping_optimizer,
         },
     )  # fmt: skip
@@ -221,10 +203,8 @@ def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: 
     for step, batch in enumerate(batches, start):
         run.seed(recipe.seed, step)
         drop = 0.1 ** int(step / steps / recipe.drop_every)
-        for optimizer, rate in (
-            (players.classifier_optimizer, recipe.classifier_lr),
-            (players.mapping_optimizer, recipe.mapping_lr),
-        ):
+        rates = {players.classifier_optimizer: recipe.classifier_lr, players.mapping_optimizer: recipe.mapping_lr}
+        for optimizer, rate in rates.items():
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate * drop
         yield batch
@@ -249,15 +229,5 @@ def settle(players: Players, batches: Batches, device: torch.device) -> float:
         players.processes.average_statistics(f)
     f.eval()
     m.eval()
-    areas: list[Tensor] = []
-    for images, _ in batches.between(0, SETTLE, device):
-        _, stages = f.look(images)
-        areas.append(m(images, stages).mean())
+    areas = [m(images, f.look(images)[1]).mean() for images, _ in batches.between(0, SETTLE, device)]
     return float(players.processes.mean(torch.stack(areas).mean()))
-
-
-def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
-    if recipe.lambda_r is not None:
-        return FixedLambdaR(recipe.lambda_r)
-    start = paper_lambda_r(recipe.score, recipe.thinning, classes)
-    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)

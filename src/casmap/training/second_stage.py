@@ -31,9 +31,9 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.device import place
 from casmap.models.network import SaliencyNetwork
+from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 
 CHECKPOINT, MASKS = "taught-checkpoint", "teacher-masks"
