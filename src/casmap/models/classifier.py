@@ -31,7 +31,10 @@ class Classifier(nn.Module):
         self.network: Any = made.network
         self.stage_indices = made.stage_indices  # of timm's features; without them the stages come by themselves
         self.mean, self.std, self.side = made.mean, made.std, made.side
-        self.stage_channels = self._measure_channels()
+        with torch.no_grad():  # on a blank picture: timm's own table of channels differs for a few backbones
+            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
+        self.train()
+        self.stage_channels = [stage.shape[1] for stage in stages]
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits of `images`."""
@@ -57,11 +60,3 @@ class Classifier(nn.Module):
         """As `look`, with one stage more: where the classifier sees what it believes in."""
         logits, stages, features = self.look_inside(images)
         return logits, [*stages, expected_activation(stages[-1], features, logits, self.network.get_classifier())]
-
-    def _measure_channels(self) -> list[int]:
-        """Count the stages' channels on a blank picture: timm's own table differs for a few backbones."""
-        training = self.training
-        with torch.no_grad():
-            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
-        self.train(training)
-        return [stage.shape[1] for stage in stages]

@@ -40,15 +40,6 @@ class Players:
     processes: Processes = ONE_PROCESS  # the processes that share each batch
 
 
-@dataclass(frozen=True)
-class Reused:
-    """What the classifier's masked pass already tells the mapping."""
-
-    value: Tensor  # S(m, f), before f's step
-    masked: Tensor  # f((1 - m) x): (N, C)
-    pull: Tensor  # how S changes with each pixel of the masks: (N, 1, H, W)
-
-
 @dataclass
 class Glance:
     """What one pass over the clean images gives, used by both steps of an iteration."""
@@ -56,7 +47,9 @@ class Glance:
     clean: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
     lambda_r: float  # the price of a pixel in this iteration
-    reused: Reused | None = None
+    # What the classifier's masked pass already tells the mapping: S(m, f), before f's step; f((1 - m) x): (N, C); and
+    # how S changes with each pixel of the masks: (N, 1, H, W).
+    reused: tuple[Tensor, Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +113,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     if reuse:
         value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
         (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
-        glance.reused = Reused(value.detach(), masked.detach(), pull)
+        glance.reused = value.detach(), masked.detach(), pull
     loss = classification_loss(masked, glance.clean, labels, players.loss)
     optimizer.zero_grad()
     learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
@@ -139,8 +132,8 @@ def step_mapping(
     """
     players.mapping_optimizer.zero_grad()
     if glance.reused is not None:
-        value, masked = glance.reused.value, glance.reused.masked
-        glance.masks.backward(-glance.reused.pull)  # type: ignore[no-untyped-call]
+        value, masked, pull = glance.reused
+        glance.masks.backward(-pull)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
             masked = sampled(mask_out(images, glance.masks))
@@ -159,16 +152,11 @@ def step_mapping(
 
 def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
     """Gather what the log shows of an iteration: means over the whole batch."""
-    parts = {
-        "loss": loss,
-        "score": value,
-        "area": glance.masks.detach().mean(),
-        "accuracy": (glance.clean.argmax(dim=1) == labels).float().mean(),
-        "masked_accuracy": (masked.argmax(dim=1) == labels).float().mean(),
-    }
-    means = players.processes.mean(torch.stack([part.detach().float() for part in parts.values()]))
-    numbers = dict(zip(parts, means, strict=True))
-    return Measures(**numbers, lambda_r=glance.lambda_r, samples=len(players.samples))
+    right, masked_right = ((logits.argmax(dim=1) == labels).float().mean() for logits in (glance.clean, masked))
+    parts = (loss, value, glance.masks.mean(), right, masked_right)
+    means = players.processes.mean(torch.stack([part.detach().float() for part in parts]))
+    loss, value, area, right, masked_right = means
+    return Measures(loss, value, area, right, masked_right, glance.lambda_r, len(players.samples))
 
 
 def batch_norms(module: nn.Module) -> list[_BatchNorm]:

@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -117,8 +116,8 @@ class Timed:
 
     algorithm: float
     first: float
-    taught: float
-    teacher: float
+    taught: float = 0.0
+    teacher: float = 0.0
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
         """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
@@ -163,27 +162,22 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
         optimizer = torch.optim.AdamW(decoder.parameters())
         step_taught(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
 
+    @torch.no_grad()
     def teacher() -> None:
         class_activation(classifier.eval(), pictures(recipe.teacher_size), labels)
         players.mapping.eval()(images := pictures(recipe.early_size), classifier.look(images)[1])
 
-    _seconds(step, recipe.backbone, recipe.early_size)  # the first step of all prepares the kernels
-    return Timed(
-        _seconds(step, recipe.backbone, recipe.early_size),
-        _seconds(first, recipe.backbone, recipe.early_size),
-        _seconds(taught, recipe.backbone, recipe.size) if recipe.taught_steps else 0.0,
-        _seconds(torch.no_grad()(teacher), recipe.backbone, recipe.teacher_size) if recipe.taught_steps else 0.0,
-    )
-
-
-def _seconds(work: Callable[[], None], backbone: str, size: int) -> float:
-    began = time.monotonic()
-    try:
-        work()
-    except (RuntimeError, AssertionError, ValueError) as error:
-        why = (str(error).splitlines() or ["it says no more"])[0]
-        raise UserError(f"{backbone} cannot be trained on pictures of {size} pixels: {why}") from error
-    return time.monotonic() - began
+    seconds = []
+    works = [(step, recipe.early_size)] * 2 + [(first, recipe.early_size)]  # the first of all prepares the kernels
+    for work, size in works + [(taught, recipe.size), (teacher, recipe.teacher_size)] * bool(recipe.taught_steps):
+        began = time.monotonic()
+        try:
+            work()
+        except (RuntimeError, AssertionError, ValueError) as error:
+            why = (str(error).splitlines() or ["it says no more"])[0]
+            raise UserError(f"{recipe.backbone} cannot be trained on pictures of {size} pixels: {why}") from error
+        seconds.append(time.monotonic() - began)
+    return Timed(*seconds[1:])
 
 
 def duration(seconds: float) -> str:

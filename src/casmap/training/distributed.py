@@ -102,15 +102,8 @@ class Processes:
         converted: Network = convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
         return converted
 
-    def from_first(self, content: bytes) -> bytes:
-        """The first process's bytes, in all."""
-        return self._from(0, content)
-
-    def from_each(self, content: bytes) -> list[bytes]:
-        """The bytes of all processes, in all."""
-        return [self._from(rank, content) for rank in range(self.ranks)]
-
-    def _from(self, source: int, content: bytes) -> bytes:
+    def broadcast(self, content: bytes, source: int = 0) -> bytes:
+        """The bytes of one process, in all."""
         if self.ranks == 1:
             return content
         length = torch.tensor([len(content)])
@@ -120,13 +113,6 @@ class Processes:
             data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
         distributed.broadcast(data, source)
         return data.numpy().tobytes()
-
-    def _copy(self, path: Path, to: Path) -> None:
-        """The first process's file, piece by piece, into a file of each of the others."""
-        with open(path if self.first else to, "rb" if self.first else "wb") as file:
-            while piece := self.from_first(file.read(CHUNK) if self.first else b""):
-                if not self.first:
-                    file.write(piece)
 
     def keep(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """A copy of some weights, the same in all processes: once in the memory of a host, however many share it.
@@ -154,16 +140,17 @@ class Processes:
         if self.ranks == 1:
             yield folder
             return
-        files = (
-            sorted(path for path in folder.glob("[!.]*") if path.is_file()) if self.first and folder.is_dir() else []
-        )
-        names = json.loads(self.from_first(json.dumps([path.name for path in files]).encode()))
+        files = sorted(path.name for path in folder.glob("[!.]*") if path.is_file()) if self.first else []
+        names = json.loads(self.broadcast(json.dumps(files).encode()))
         with tempfile.TemporaryDirectory(prefix="casmap-") as own:
             mine = folder if self.first else Path(own) / "run"
+            if names:
+                mine.mkdir(exist_ok=True)
             for name in names:
-                if not self.first:
-                    mine.mkdir(exist_ok=True)
-                self._copy(folder / name, mine / name)
+                with open(mine / name, "rb" if self.first else "wb") as file:
+                    while piece := self.broadcast(file.read(CHUNK) if self.first else b""):
+                        if not self.first:
+                            file.write(piece)
             yield mine
 
 
@@ -188,7 +175,9 @@ def join_processes() -> Iterator[Processes]:
     store = PrefixStore(f"attempt-{attempt()}", store)
     backend = "cpu:gloo,cuda:nccl" if graphics else "gloo"
     distributed.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=ranks)
-    own = Path(tempfile.mkdtemp(prefix="casmap-", dir=memory_folder()))  # nobody else may look into it
+    # Where files are memory, if there is enough of it; nobody else may look into it.
+    in_memory = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
+    own = Path(tempfile.mkdtemp(prefix="casmap-", dir=SHARED_MEMORY if in_memory else None))
     try:
         yield Processes(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
     except RuntimeError as error:
@@ -224,9 +213,3 @@ def agent() -> str:
 def attempt() -> int:
     """How often torchrun has started this process again, after one of them had died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
-def memory_folder() -> Path:
-    """Where files are memory, if there is enough of it; or else where files may come and go."""
-    usable = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
-    return SHARED_MEMORY if usable else Path(tempfile.gettempdir())

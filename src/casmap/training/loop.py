@@ -116,8 +116,9 @@ def _train(
 def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
     """Name the photos that could not be read, whichever process found them."""
     if isinstance(photos, Readable):
-        for skipped in run.processes.from_each(json.dumps(list(photos.skipped.items())).encode()):
-            photos.skipped |= dict(json.loads(skipped))
+        own = json.dumps(list(photos.skipped.items())).encode()
+        for rank in range(run.processes.ranks):
+            photos.skipped |= dict(json.loads(run.processes.broadcast(own, rank)))
         if photos.skipped:
             run.warn(photos.told())
 

