@@ -33,7 +33,6 @@ PATIENCE = timedelta(hours=2)  # with others: while the first process does what 
 SHARED_MEMORY = Path("/dev/shm")
 CHUNK = 1 << 26  # bytes of one message
 ENOUGH = 1 << 30  # bytes: a container may have 64 MB
-LONGEST = 4096  # bytes of a path
 
 
 class Processes:
@@ -179,7 +178,9 @@ def join_processes() -> Iterator[Processes]:
     in_memory = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
     own = Path(tempfile.mkdtemp(prefix="casmap-", dir=SHARED_MEMORY if in_memory else None))
     try:
-        yield Processes(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
+        alone = Processes(rank, ranks)
+        folders = [alone.broadcast(os.fsencode(own), one) for one in range(ranks)]
+        yield Processes(rank, ranks, local == 0, Path(os.fsdecode(folders[rank - local])))  # the first of this host's
     except RuntimeError as error:
         if is_lost(error):
             raise UserError("Another process of this run is gone.") from error
@@ -189,15 +190,6 @@ def join_processes() -> Iterator[Processes]:
         shutil.rmtree(own, ignore_errors=True)
         with suppress(RuntimeError):  # the others may be gone
             distributed.destroy_process_group()
-
-
-def shared_folder(own: Path, first: int, ranks: int) -> Path:
-    """The folder of the first process of this host, which others of the host use, too."""
-    name = os.fsencode(own).ljust(LONGEST, b"\0")
-    mine = torch.frombuffer(bytearray(name), dtype=torch.uint8)
-    all_of_them = [torch.zeros_like(mine) for _ in range(ranks)]
-    distributed.all_gather(all_of_them, mine)
-    return Path(os.fsdecode(all_of_them[first].numpy().tobytes().rstrip(b"\0")))
 
 
 def is_lost(error: BaseException) -> bool:

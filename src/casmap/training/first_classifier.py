@@ -36,40 +36,49 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
         classifier = bring_classifier(given, photos, recipe)
         origin = f"f(0) is the classifier given, {Path(given).name}."
     else:
-        torch.manual_seed(recipe.seed)
-        classifier, ready, source = _begin(photos, recipe)
-        origin = f"f(0) is {recipe.backbone} with {source}, "
-        if ready:
-            origin += "taken as it is: its classes are the photos' classes."
-        else:
-            steps = recipe.total_first_steps(len(photos))
-            fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
-            if not fits and not steps:
-                raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
-            told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
-            run.say(f"{origin}{' and '.join(told)}.")
-            if fits:
-                place(classifier, run.device)
-                accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
-                run.processes.wait()
-                run.processes.agree(classifier)
-                told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
-            if steps:
-                accuracy = train_first(classifier, photos, recipe, run, steps)
-                told[-1] += f" to {accuracy:.0%} training accuracy"
-            if not steps and accuracy is not None and accuracy < SURE:
-                run.say(
-                    f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
-                )
-            if accuracy is not None and accuracy < LITTLE:
-                run.warn(
-                    f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
-                    "expect little. Start from --weights, or give it more photos or --first-steps."
-                )
-            origin += f"{' and '.join(told)}."
+        classifier, origin = _make(photos, recipe, run)
     save_classifier(done, classifier, list(photos.classes), {"origin": origin})
     Checkpoints(run.folder, CHECKPOINT).remove()  # only now
     return classifier, origin
+
+
+def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
+    """f(0) with the recipe's weights, which are trained unless they know these classes already; and its origin."""
+    torch.manual_seed(recipe.seed)
+    pretrained = recipe.pretrained and not recipe.weights
+    if pretrained:
+        check_weights(recipe.backbone)
+    classifier = Classifier(recipe.backbone, len(photos.classes), pretrained)
+    source = source_of(recipe.backbone).origin if pretrained else "random weights"
+    if recipe.weights:
+        missing = load_backbone(classifier, recipe.weights)
+        source = f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
+    origin = f"f(0) is {recipe.backbone} with {source}, "
+    if is_ready(photos, recipe):
+        return classifier, f"{origin}taken as it is: its classes are the photos' classes."
+    steps = recipe.total_first_steps(len(photos))
+    fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
+    if not fits and not steps:
+        raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
+    told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
+    run.say(f"{origin}{' and '.join(told)}.")
+    if fits:
+        place(classifier, run.device)
+        accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
+        run.processes.wait()
+        run.processes.agree(classifier)
+        told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
+    if steps:
+        accuracy = train_first(classifier, photos, recipe, run, steps)
+        told[-1] += f" to {accuracy:.0%} training accuracy"
+    if not steps and accuracy is not None and accuracy < SURE:
+        run.say(f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head.")
+    if accuracy is not None and accuracy < LITTLE:
+        run.warn(
+            f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
+            "expect little. Start from --weights, or give it more photos or --first-steps."
+        )
+    return classifier, f"{origin}{' and '.join(told)}."
 
 
 def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
@@ -96,19 +105,6 @@ def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
 def backbone_of(path: str) -> str | None:
     """The backbone of a classifier that casmap wrote; None for a plain file of weights."""
     return str(load_classifier(path)[1]["backbone"]) if "tree" in read_tensors(path)[1] else None
-
-
-def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
-    """A classifier before any training, whether it already knows these classes, and where its weights come from."""
-    if recipe.weights:
-        classifier = Classifier(recipe.backbone, len(photos.classes))
-        missing = load_backbone(classifier, recipe.weights)
-        return classifier, False, f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
-    if not recipe.pretrained:
-        return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
-    check_weights(recipe.backbone)
-    classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
-    return classifier, is_ready(photos, recipe), source_of(recipe.backbone).origin
 
 
 def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:

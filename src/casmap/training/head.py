@@ -45,7 +45,15 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     """
     chosen, ranks = some_of_each(photos.labels, ENOUGH)
     labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
-    features = before_head(place(classifier, run.device).eval(), photos, chosen, size, run)
+    place(classifier, run.device).eval()
+    seen = []
+    with torch.no_grad(), run.reporter.progress("f(0), its head", -(-len(chosen) // BATCH), lasting=True) as advance:
+        for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
+            images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
+            *_, last = classifier.look_inside(images)
+            seen.append(classifier.network.forward_head(last, pre_logits=True))
+            advance()
+    features = torch.cat(seen)
     scale = features.std().clamp_min(1e-6)
     features /= scale
     tested = torch.from_numpy(ranks % 5 == 4).to(run.device)
@@ -71,19 +79,6 @@ def some_of_each(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[
     ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     chosen = np.sort(np.lexsort((labels, ranks))[:most])
     return chosen, ranks[chosen]
-
-
-def before_head(classifier: Classifier, photos: PhotoSet, chosen: npt.NDArray[np.int64], size: int, run: Run) -> Tensor:
-    """What the head sees of the photos chosen: (n, K)."""
-    found = []
-    total = -(-len(chosen) // BATCH)
-    with torch.no_grad(), run.reporter.progress("f(0), its head", total, lasting=True) as advance:
-        for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
-            images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
-            *_, last = classifier.look_inside(images)
-            found.append(classifier.network.forward_head(last, pre_logits=True))
-            advance()
-    return torch.cat(found)
 
 
 def best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
