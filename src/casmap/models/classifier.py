@@ -1,6 +1,6 @@
-"""f, the classifier: any backbone by name, with the layers that feed the decoder."""
+"""f, the classifier: any backbone by name, with the layers that feed the decoder; and where networks live."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from casmap.errors import UserError
 from casmap.models.backbones import source_of
 from casmap.models.class_activation import expected_activation
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Classifier(nn.Module):
@@ -60,3 +62,20 @@ class Classifier(nn.Module):
         """As `look`, with one stage more: where the classifier sees what it believes in."""
         logits, stages, features = self.look_inside(images)
         return logits, [*stages, expected_activation(stages[-1], features, logits, self.network.get_classifier())]
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; auto is the fastest there is."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"There is no device {name!r} here.") from error
+    return device
+
+
+def place(module: Module, device: torch.device) -> Module:
+    """Move a network to its device, channels last: the faster layout for convolutions on CPUs and GPUs alike."""
+    return module.to(device).to(memory_format=torch.channels_last)

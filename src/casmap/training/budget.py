@@ -14,12 +14,11 @@ from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, find_device, place
 from casmap.models.decoder import Decoder
-from casmap.models.device import find_device, place
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
-from casmap.training.head import ENOUGH, has_linear_head
+from casmap.training.first_classifier import ENOUGH, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
 from casmap.training.second_stage import CUT_ON, is_teachable, step_taught

@@ -14,13 +14,12 @@ import torch
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.data.readable import Readable
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Mapping
-from casmap.models.device import place
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.training.algorithm import Players, batch_norms, casm
-from casmap.training.checkpoints import Checkpoints, Resumable, Row
+from casmap.training.checkpoints import Checkpoints, Resumable
 from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.first_classifier import first_classifier
 from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
@@ -81,7 +80,18 @@ def train_mapping(
             run.say(f"This run is finished: {path}")
             training = load_mapping(path)[1]["training"]
         else:
-            training = _train(photos, recipe, run, classifier, path, kind)
+            first, origin = first_classifier(photos, recipe, run, classifier)
+            run.say(origin)
+            casm_path = run.folder / "casm.safetensors" if recipe.taught_steps else path
+            if run.resumed and casm_path.exists():
+                training = load_mapping(casm_path)[1]["training"]
+            else:
+                training = algorithm1(photos, recipe, run, first, origin, casm_path, kind)
+            if recipe.taught_steps and run.processes.first:  # minutes, after hours of Algorithm 1
+                network, area = teach(load_mapping(casm_path)[0], photos, recipe, run)
+                training |= {"area": area}
+                save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+            run.processes.wait()
         for name in (CHECKPOINT, TAUGHT_CHECKPOINT):
             Checkpoints(run.folder, name).remove()
         shutil.rmtree(run.folder / MASKS, ignore_errors=True)
@@ -90,27 +100,6 @@ def train_mapping(
         mapping=path, seconds=0.0 if done else time.monotonic() - began, warnings=tuple(run.warnings),
         verdict=verdict_on(training["area"], run.warnings), **training,
     )  # fmt: skip
-
-
-def _train(
-    photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, path: Path, kind: type[Mapping]
-) -> dict[str, Any]:
-    """Train what is not trained yet; returns what the mapping's file tells of it."""
-    first, origin = first_classifier(photos, recipe, run, classifier)
-    run.say(origin)
-    if not recipe.taught_steps:
-        return algorithm1(photos, recipe, run, first, origin, path, kind)
-    casm_path = run.folder / "casm.safetensors"
-    if not (run.resumed and casm_path.exists()):
-        algorithm1(photos, recipe, run, first, origin, casm_path, kind)
-    network, about = load_mapping(casm_path)
-    training: dict[str, Any] = about["training"]
-    if run.processes.first:  # minutes, after hours of Algorithm 1
-        network, area = teach(network, photos, recipe, run)
-        training |= {"area": area}
-        save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
-    run.processes.wait()
-    return training
 
 
 def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
@@ -135,7 +124,14 @@ def algorithm1(
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
     steps = recipe.total_steps(len(photos))
-    rows = iterate(players, batches, recipe, run, steps)
+    names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
+    parts = {name: getattr(players, name) for name in names}
+    progress = Resumable(run, checkpoint=CHECKPOINT, log="log", steps=steps, parts=parts)
+    upcoming = batches.between(progress.start, steps, run.device)
+    measured = casm(players, _scheduled(players, upcoming, recipe, run, progress.start, steps))
+    measures = ({name: float(value) for name, value in vars(one).items()} for one in measured)
+    label, note = f"Algorithm 1, thinning {recipe.thinning}", "area {area:.2f}, lambda_R {lambda_r:.3g}"
+    rows = progress.follow(label, batches, measures, lambda row: note.format(**row))
     area = settle(players, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warn(
@@ -162,9 +158,8 @@ def set_up(
     thinning = find_thinning(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
-    mapping = processes.synchronised(
-        place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
-    )
+    mapping = kind(first.stage_channels, encoder, fixed=recipe.encoder == "first")
+    mapping = processes.synchronised(place(mapping, device))
     for network in (first, mapping):
         processes.agree(network)
     classifier_optimizer = torch.optim.SGD(
@@ -180,23 +175,6 @@ def set_up(
         score=recipe.score, loss=recipe.loss, masked_in=recipe.masked_in, clip=recipe.clip,
         freeze_batch_norm=recipe.freeze_batch_norm, reuse_masked=recipe.reuse_masked, processes=processes,
     )  # fmt: skip
-
-
-def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> list[Row]:
-    """Run Algorithm 1 from the last checkpoint to the end, keeping log and checkpoints; returns the log's rows."""
-    training = Resumable(
-        run, checkpoint=CHECKPOINT, log="log", steps=steps,
-        parts={
-            "classifier": players.classifier, "mapping": players.mapping, "samples": players.samples,
-            "lambda_r": players.lambda_r, "classifier_optimizer": players.classifier_optimizer,
-            "mapping_optimizer": players.mapping_optimizer,
-        },
-    )  # fmt: skip
-    upcoming = batches.between(training.start, steps, run.device)
-    measured = casm(players, _scheduled(players, upcoming, recipe, run, training.start, steps))
-    rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
-    label = f"Algorithm 1, thinning {recipe.thinning}"
-    return training.follow(label, batches, rows, lambda row: f"area {row['area']:.2f}, lambda_R {row['lambda_r']:.3g}")
 
 
 def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:

@@ -13,7 +13,7 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import remove_asides, write_whole
 from casmap.io.kept_options import compare_options, read_options
-from casmap.models.device import find_device
+from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ONE_PROCESS, Processes, agent
 from casmap.training.recipes import Recipe

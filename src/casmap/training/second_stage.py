@@ -28,9 +28,8 @@ from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Decoder
-from casmap.models.device import place
 from casmap.models.network import SaliencyNetwork
 from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
@@ -172,9 +171,8 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    training = Resumable(
-        run, checkpoint=CHECKPOINT, log="taught-log", steps=steps, parts={"decoder": decoder, "optimizer": optimizer}
-    )
+    parts = {"decoder": decoder, "optimizer": optimizer}
+    training = Resumable(run, checkpoint=CHECKPOINT, log="taught-log", steps=steps, parts=parts)
 
     def learn() -> Iterator[Row]:
         for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
