@@ -7,7 +7,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -136,9 +136,7 @@ class Resumable:
     checkpoint; None is kept as such. start: how many steps are done; the parts are as they were then.
     """
 
-    def __init__(
-        self, run: Run, *, checkpoint: str, log: str, steps: int, parts: Mapping[str, _Stateful | None]
-    ) -> None:
+    def __init__(self, run: Run, checkpoint: str, log: str, steps: int, **parts: _Stateful | None) -> None:
         self.run, self.steps, self.parts = run, steps, parts
         self.checkpoints = Checkpoints(run.folder, checkpoint)
         self.start = self._restore() if run.resumed else 0

@@ -236,8 +236,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     )  # fmt: skip
     processes.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    parts = {"classifier": classifier, "optimizer": optimizer}
-    training = Resumable(run, checkpoint=CHECKPOINT, log="classifier-log", steps=steps, parts=parts)
+    training = Resumable(run, CHECKPOINT, "classifier-log", steps, classifier=classifier, optimizer=optimizer)
 
     def learn() -> Iterator[Row]:
         for step, (images, labels) in enumerate(batches.between(training.start, steps, device), training.start):

@@ -125,8 +125,7 @@ def algorithm1(
     )  # fmt: skip
     steps = recipe.total_steps(len(photos))
     names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
-    parts = {name: getattr(players, name) for name in names}
-    progress = Resumable(run, checkpoint=CHECKPOINT, log="log", steps=steps, parts=parts)
+    progress = Resumable(run, CHECKPOINT, "log", steps, **{name: getattr(players, name) for name in names})
     upcoming = batches.between(progress.start, steps, run.device)
     measured = casm(players, _scheduled(players, upcoming, recipe, run, progress.start, steps))
     measures = ({name: float(value) for name, value in vars(one).items()} for one in measured)

@@ -171,8 +171,7 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    parts = {"decoder": decoder, "optimizer": optimizer}
-    training = Resumable(run, checkpoint=CHECKPOINT, log="taught-log", steps=steps, parts=parts)
+    training = Resumable(run, CHECKPOINT, "taught-log", steps, decoder=decoder, optimizer=optimizer)
 
     def learn() -> Iterator[Row]:
         for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
