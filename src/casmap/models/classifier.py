@@ -47,8 +47,7 @@ class Classifier(nn.Module):
         if self.stage_indices is None:
             *stages, logits = self.network(images).values()
             return logits, stages
-        logits, stages, _ = self.look_inside(images)
-        return logits, stages
+        return self.look_inside(images)[:2]
 
     def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""

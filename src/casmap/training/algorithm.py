@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
-from casmap.training.distributed import ONE_PROCESS, Processes
+from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
 from casmap.training.scores import SCORES
@@ -90,9 +89,8 @@ def look(players: Players, images: Tensor) -> Glance:
     """Classify the clean images and map them, in one pass of a shared encoder."""
     f, m = players.classifier, players.mapping
     f.train(players.classifier_optimizer is not None)
-    if players.freeze_batch_norm:
-        for norm in batch_norms(f):
-            norm.eval()
+    for norm in batch_norms(f) if players.freeze_batch_norm else ():
+        norm.eval()
     m.train()
     with torch.set_grad_enabled(players.classifier_optimizer is not None):
         clean, stages = f.look(images)
@@ -217,11 +215,6 @@ def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
     """
     right = clean.argmax(dim=1) == labels
     return (right * cross_entropy(kept, labels, reduction="none")).mean()
-
-
-def batch_norms(module: nn.Module) -> list[_BatchNorm]:
-    """All batch norms of a network."""
-    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
 @contextmanager

@@ -74,13 +74,11 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
         "backbone": f"with {weights} ({where})",
         "size": f"px (the shorter side of a typical photo is {side} px)",
         "steps": f"of Algorithm 1 ({limit})",
-        "area": "(without boxes nothing better is known)",
+        "lambda_r" if recipe.area is None else "area": "(without boxes nothing better is known)",
     }
     if recipe.taught_steps:
         reasons["casm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
         reasons["taught_steps"] = "of the second stage, which learns how large objects are (0: none)"
-    if recipe.area is None:
-        reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
     said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
     return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
 

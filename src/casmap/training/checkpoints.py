@@ -1,7 +1,4 @@
-"""A training that can be stopped at any step: its log, its progress bar, and its last two states.
-
-One of the two is always whole, whatever happens while the other is written.
-"""
+"""A training that can be stopped at any step: its log, its progress bar, and its last two states, one always whole."""
 
 import csv
 import io
@@ -85,10 +82,7 @@ def _finite(tree: Any) -> bool:
 
 
 class Log:
-    """Rows of numbers, one for each logged step, in a CSV file and TensorBoard. A resumed run continues both.
-
-    Rows after `start` are of a run that was stopped: they are dropped.
-    """
+    """A CSV file and TensorBoard, a row for each step. Rows after `start`, of a run that was stopped, are dropped."""
 
     def __init__(self, folder: Path, name: str, start: int = 0) -> None:
         self.path = folder / f"{name}.csv"

@@ -31,8 +31,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 PATIENCE = timedelta(hours=2)  # with others: while the first process does what only one can do
 SHARED_MEMORY = Path("/dev/shm")
-CHUNK = 1 << 26  # bytes of one message
-ENOUGH = 1 << 30  # bytes: a container may have 64 MB
+CHUNK, ENOUGH = 1 << 26, 1 << 30  # bytes: of one message; of shared memory, where a container may have 64 MB
 
 
 class Processes:
@@ -69,8 +68,8 @@ class Processes:
     def average_statistics(self, *networks: nn.Module) -> None:
         """The running statistics of batch norms that follow the pictures: each process has shown them its part."""
         if self.ranks > 1:
-            norms = [part for network in networks for part in network.modules() if isinstance(part, _BatchNorm)]
-            buffers = [buffer for norm in norms if norm.training for buffer in norm.buffers()]
+            norms = (norm for network in networks for norm in batch_norms(network) if norm.training)
+            buffers = [buffer for norm in norms for buffer in norm.buffers()]
             self.average([buffer for buffer in buffers if buffer.is_floating_point()])
 
     def mean(self, value: Tensor) -> Tensor:
@@ -154,6 +153,11 @@ class Processes:
 
 
 ONE_PROCESS = Processes()
+
+
+def batch_norms(module: nn.Module) -> list[_BatchNorm]:
+    """All batch norms of a network."""
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
 @contextmanager

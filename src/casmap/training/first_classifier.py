@@ -26,8 +26,7 @@ HINT = 480  # steps
 CHECKPOINT = "classifier-checkpoint"
 L2 = 0.02
 ENOUGH = 10_000  # photos for a linear head
-BATCH = 32
-ROUNDS = 100  # of L-BFGS
+BATCH, ROUNDS = 32, 100  # photos that are looked at together; rounds of L-BFGS
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 

@@ -18,9 +18,9 @@ from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.training.algorithm import Players, batch_norms, casm
+from casmap.training.algorithm import Players, casm
 from casmap.training.checkpoints import Checkpoints, Resumable
-from casmap.training.distributed import ONE_PROCESS, Processes
+from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
 from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
@@ -161,15 +161,14 @@ def set_up(
     mapping = processes.synchronised(place(mapping, device))
     for network in (first, mapping):
         processes.agree(network)
-    classifier_optimizer = torch.optim.SGD(
-        first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
-    )
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
     price = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return Players(
         classifier=first, mapping=mapping, samples=samples,
         lambda_r=FixedLambdaR(price) if recipe.area is None else AreaController(recipe.area, price),
-        classifier_optimizer=classifier_optimizer if thinning.keeps_last else None,
+        classifier_optimizer=torch.optim.SGD(
+            first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
+        ) if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
         score=recipe.score, loss=recipe.loss, masked_in=recipe.masked_in, clip=recipe.clip,
         freeze_batch_norm=recipe.freeze_batch_norm, reuse_masked=recipe.reuse_masked, processes=processes,

@@ -27,7 +27,6 @@ class Run:
     """The folder of one training run, begun anew or resumed.
 
     A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was begun with.
-
     warnings: all that the run has given, before it was resumed, too.
     """
 

@@ -26,8 +26,7 @@ class Samples:
         self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
     ) -> None:
         self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
-        self.step = 0
-        self.newest = first
+        self.step, self.newest = 0, first
         self.kept: list[State] = [processes.keep(first.state_dict())] if thinning.copies_first else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 

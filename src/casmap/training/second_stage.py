@@ -46,10 +46,7 @@ MEASURED = 40  # batches over which the masks' area is taken at the end
 
 
 class TaughtMasks:
-    """The taught masks (64, 64) uint8 of the photos wanted, by the photos' numbers; on disk, not in memory.
-
-    wanted: (n,) numbers of photos, rising.
-    """
+    """The taught masks (64, 64) uint8 of photos wanted, (n,) numbers that rise, by these; on disk, not in memory."""
 
     def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
         self.folder, self.wanted = folder, wanted

@@ -16,9 +16,7 @@ from casmap.errors import UserError
 from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 from casmap.models.backbones.timm import build as build_timm
 
-# The wheels' networks take (x - 127) / 128 of 0..255.
-MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
-
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # the wheels' networks take (x - 127) / 128 of 0..255
 SHA256 = {  # of the file in each wheel that was checked
     "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
