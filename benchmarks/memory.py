@@ -11,8 +11,7 @@ WORK = """
 import resource, sys, time
 import torch
 from casmap.io.memory import reuse_memory
-from casmap.models.classifier import Classifier
-from casmap.models.device import place
+from casmap.models.classifier import Classifier, place
 
 if sys.argv[1] == "kept":
     assert reuse_memory()

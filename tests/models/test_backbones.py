@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import pytest
 import torch
@@ -53,6 +54,7 @@ def toy(request, tmp_path, monkeypatch) -> None:
         (package / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
         (package / "entry_points.txt").write_text("[casmap.backbones]\ntoy = toy_source:SOURCE\n")
         monkeypatch.delitem(vars(BACKBONE_SOURCES), "_entry_points")  # which it has found once
+        monkeypatch.setattr("casmap.registry._installed", entry_points)  # which are read once for all registries
 
 
 def test_a_source_from_outside_makes_classifiers_decoders_and_files(toy, tmp_path) -> None:

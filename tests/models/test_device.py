@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from casmap.errors import UserError
-from casmap.models.device import find_device, place
+from casmap.models.classifier import find_device, place
 
 
 @pytest.mark.parametrize("name", ["tpu9000", "cuda:99"])

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from casmap.data.scenes import Scenes
 from casmap.models.decoder import Mapping
-from casmap.training.algorithm import batch_norms
-from casmap.training.distributed import join_processes
+from casmap.training.distributed import batch_norms, join_processes
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run

@@ -190,7 +190,7 @@ def test_alone_nothing_is_said_and_copies_are_copies(tmp_path) -> None:
     assert kept["a"].tolist() == [1, 1, 1]
     with ONE_PROCESS.mirrored(tmp_path) as folder:
         assert folder == tmp_path
-    assert ONE_PROCESS.from_first(b"x") == b"x"
+    assert ONE_PROCESS.broadcast(b"x") == b"x"
 
 
 def test_the_mapping_of_two_processes_is_one_that_anybody_can_read(two) -> None:

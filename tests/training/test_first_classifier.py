@@ -18,8 +18,8 @@ from casmap.errors import UserError
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_classifier, save_classifier
 from casmap.training import first_classifier as first
+from casmap.training.checkpoints import read_log
 from casmap.training.first_classifier import WARM_UP, first_classifier, load_backbone, one_cycle
-from casmap.training.log import read_log
 from casmap.training.recipes import QUICK, Recipe
 from casmap.training.run import Run
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from casmap.training.log import Log, read_log
+from casmap.training.checkpoints import Log, read_log
 
 
 def test_rows_appear_on_disk_with_flush_and_not_before(tmp_path) -> None:

@@ -20,8 +20,8 @@ from casmap.models.classifier import Classifier
 from casmap.models.files import load_mapping, read_tree
 from casmap.training import loop as trainer
 from casmap.training import second_stage
+from casmap.training.checkpoints import read_log
 from casmap.training.lambda_r import AreaController, FixedLambdaR
-from casmap.training.log import read_log
 from casmap.training.loop import set_up, settle
 from casmap.training.recipes import PAPER, QUICK
 from casmap.training.run import Run
@@ -53,8 +53,8 @@ DEATHS = {
 KILLER = """
 import json, os, signal, sys
 import casmap.models.files as files
-import casmap.training.head as head
-import casmap.training.log as log
+import casmap.training.first_classifier as head
+import casmap.training.checkpoints as log
 import casmap.training.loop as trainer
 import casmap.training.second_stage as second_stage
 from casmap.cli.main import main

@@ -17,7 +17,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
 from casmap.training import second_stage
-from casmap.training.log import read_log
+from casmap.training.checkpoints import read_log
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 from casmap.training.second_stage import (

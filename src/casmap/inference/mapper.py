@@ -107,7 +107,7 @@ class SaliencyMapper:
         if Path(path).is_file() and Path(path).suffix != ".safetensors":
             raise UserError(f"{path} is no mapping: casmap writes them as .safetensors and .onnx files.")
         from casmap.models.class_names import titles_of
-        from casmap.models.device import find_device  # torch is loaded only when a torch mapping is
+        from casmap.models.classifier import find_device  # torch is loaded only when a torch mapping is
         from casmap.models.files import load_mapping
 
         network, about = load_mapping(Path(path))

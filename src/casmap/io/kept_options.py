@@ -27,7 +27,7 @@ def keep_options(path: Path, options: dict[str, Any], advice: str = "choose anot
 
 
 def compare_options(
-    folder: Path, before: dict[str, Any], now: dict[str, Any], advice: str, ignored: Collection[str] = ()
+    folder: Path | str, before: dict[str, Any], now: dict[str, Any], advice: str, ignored: Collection[str] = ()
 ) -> None:
     """Raise UserError that names the first option that differs."""
     for key in dict.fromkeys([*now, *before]):

@@ -74,18 +74,10 @@ def expected_activation(stage: Tensor, features: Tensor, logits: Tensor, head: n
     torch.Size([2, 4, 3, 3])
     """
     with torch.no_grad():
-        activation = torch.einsum("nkhw,nk->nhw", features, logits.softmax(dim=1) @ head.weight)
-        strength = stage.norm(dim=1)
-        return torch.stack([view(m) for m in (activation, strength) for view in (_share, _standard)], dim=1)
-
-
-def _share(maps: Tensor) -> Tensor:
-    """Of the largest value, photo by photo; what speaks against counts as nothing."""
-    positive = maps.clamp_min(0)
-    return positive / positive.amax(dim=(1, 2), keepdim=True).clamp_min(1e-6)
-
-
-def _standard(maps: Tensor) -> Tensor:
-    """Mean 0 and variance 1, photo by photo."""
-    centred = maps - maps.mean(dim=(1, 2), keepdim=True)
-    return centred / (centred.square().mean(dim=(1, 2), keepdim=True).sqrt() + 1e-4)
+        views = []
+        for maps in (torch.einsum("nkhw,nk->nhw", features, logits.softmax(dim=1) @ head.weight), stage.norm(dim=1)):
+            positive = maps.clamp_min(0)  # what speaks against counts as nothing
+            centred = maps - maps.mean(dim=(1, 2), keepdim=True)
+            views.append(positive / positive.amax(dim=(1, 2), keepdim=True).clamp_min(1e-6))
+            views.append(centred / (centred.square().mean(dim=(1, 2), keepdim=True).sqrt() + 1e-4))
+        return torch.stack(views, dim=1)

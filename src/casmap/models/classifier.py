@@ -1,6 +1,6 @@
-"""f, the classifier: any backbone by name, with the layers that feed the decoder."""
+"""f, the classifier: any backbone by name, with the layers that feed the decoder; and where networks live."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from casmap.errors import UserError
 from casmap.models.backbones import source_of
 from casmap.models.class_activation import expected_activation
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Classifier(nn.Module):
@@ -31,7 +33,10 @@ class Classifier(nn.Module):
         self.network: Any = made.network
         self.stage_indices = made.stage_indices  # of timm's features; without them the stages come by themselves
         self.mean, self.std, self.side = made.mean, made.std, made.side
-        self.stage_channels = self._measure_channels()
+        with torch.no_grad():  # on a blank picture: timm's own table of channels differs for a few backbones
+            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
+        self.train()
+        self.stage_channels = [stage.shape[1] for stage in stages]
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits of `images`."""
@@ -42,8 +47,7 @@ class Classifier(nn.Module):
         if self.stage_indices is None:
             *stages, logits = self.network(images).values()
             return logits, stages
-        logits, stages, _ = self.look_inside(images)
-        return logits, stages
+        return self.look_inside(images)[:2]
 
     def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
         """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""
@@ -58,10 +62,19 @@ class Classifier(nn.Module):
         logits, stages, features = self.look_inside(images)
         return logits, [*stages, expected_activation(stages[-1], features, logits, self.network.get_classifier())]
 
-    def _measure_channels(self) -> list[int]:
-        """Count the stages' channels on a blank picture: timm's own table differs for a few backbones."""
-        training = self.training
-        with torch.no_grad():
-            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
-        self.train(training)
-        return [stage.shape[1] for stage in stages]
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; auto is the fastest there is."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"There is no device {name!r} here.") from error
+    return device
+
+
+def place(module: Module, device: torch.device) -> Module:
+    """Move a network to its device, channels last: the faster layout for convolutions on CPUs and GPUs alike."""
+    return module.to(device).to(memory_format=torch.channels_last)

@@ -31,8 +31,7 @@ class Decoder(nn.Module):
     def __init__(self, stage_channels: Sequence[int], believes: bool = False) -> None:
         super().__init__()
         self.believes = believes
-        if believes:
-            stage_channels = [*stage_channels, EXPECTED_CHANNELS]
+        stage_channels = [*stage_channels, EXPECTED_CHANNELS] if believes else stage_channels
         self.lateral = nn.ModuleList(
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels
@@ -75,9 +74,7 @@ class Mapping(nn.Module):
 
     def __init__(self, stage_channels: Sequence[int], encoder: Classifier | None = None, fixed: bool = False) -> None:
         super().__init__()
-        self.decoder = Decoder(stage_channels)
-        self.encoder = encoder
-        self.fixed = fixed
+        self.decoder, self.encoder, self.fixed = Decoder(stage_channels), encoder, fixed
         if encoder is not None and fixed:
             encoder.eval().requires_grad_(False)
 

@@ -45,8 +45,7 @@ def read_tree(path: str | Path) -> Any:
 def save_classifier(path: str | Path, classifier: Classifier, classes: list[str], about: dict[str, Any]) -> None:
     """Write a classifier with its class names."""
     said = {"backbone": classifier.backbone, "classes": classes, "mean": classifier.mean, "std": classifier.std}
-    weights = dict(classifier.state_dict())
-    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": said | about, "classifier": weights})
+    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": said | about, "classifier": dict(classifier.state_dict())})
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
@@ -56,8 +55,8 @@ def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
 
 def save_mapping(path: str | Path, network: SaliencyNetwork, about: dict[str, Any]) -> None:
     """Write a mapping: encoder, decoder, and all that is needed to use them."""
-    weights = dict(network.state_dict())
-    write_tree(path, {"format": MAPPING_FORMAT, "about": network.about() | about, "network": weights})
+    about = network.about() | about
+    write_tree(path, {"format": MAPPING_FORMAT, "about": about, "network": dict(network.state_dict())})
 
 
 def load_mapping(path: str | Path) -> tuple[SaliencyNetwork, dict[str, Any]]:

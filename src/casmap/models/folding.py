@@ -25,21 +25,16 @@ def folded(classifier: Classifier) -> Classifier:
     if not any(isinstance(layer, _BatchNorm) for layer in classifier.modules()):
         return classifier
     copied = copy.deepcopy(classifier).eval().to(memory_format=torch.channels_last)
-    _fold(copied)
+    last: tuple[str, nn.Conv2d] | None = None
+    for path, layer in list(copied.named_modules()):
+        if isinstance(layer, nn.Conv2d):
+            last = path, layer
+        elif isinstance(layer, _BatchNorm) and last is not None and last[1].out_channels == layer.num_features:
+            copied.set_submodule(last[0], fuse_conv_bn_eval(last[1], layer))
+            # timm's batch norm has the activation within.
+            copied.set_submodule(path, nn.Sequential(*layer.children()))
+            last = None
     with torch.no_grad():
         noise = torch.randn(2, 3, classifier.side, classifier.side, generator=torch.Generator().manual_seed(0))
         before, after = classifier.eval()(noise), copied(noise)
     return copied if torch.allclose(before, after, rtol=0, atol=CLOSE * float(before.abs().max())) else classifier
-
-
-def _fold(network: nn.Module) -> None:
-    """Merge every batch norm with the convolution that was made just before it."""
-    last: tuple[str, nn.Conv2d] | None = None
-    for path, layer in list(network.named_modules()):
-        if isinstance(layer, nn.Conv2d):
-            last = path, layer
-        elif isinstance(layer, _BatchNorm) and last is not None and last[1].out_channels == layer.num_features:
-            network.set_submodule(last[0], fuse_conv_bn_eval(last[1], layer))
-            # timm's batch norm has the activation within.
-            network.set_submodule(path, nn.Sequential(*layer.children()))
-            last = None

@@ -44,10 +44,6 @@ class SaliencyNetwork(nn.Module):
     def about(self) -> dict[str, Any]:
         """What a file must say for the network to be built again."""
         return {
-            "backbone": self.encoder.backbone,
-            "classes": self.classes,
-            "predicts": self.predicts,
-            "believes": self.decoder.believes,
-            "mean": self.mean,
-            "std": self.std,
-        }
+            "backbone": self.encoder.backbone, "classes": self.classes, "predicts": self.predicts,
+            "believes": self.decoder.believes, "mean": self.mean, "std": self.std,
+        }  # fmt: skip

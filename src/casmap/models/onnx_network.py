@@ -49,25 +49,22 @@ def load_onnx(path: str | Path, device: str = "cpu", threads: int | None = None)
         raise UserError(f"{path} is not a readable ONNX file.") from error
     try:
         about = json.loads(session.get_modelmeta().custom_metadata_map[KEY])
-        _check(about, session)
+        names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]
+        if names != ["images", "masks", "logits"] or not _is_complete(about):
+            raise ValueError("not what casmap writes")
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is an ONNX file, but not a mapping that casmap wrote.") from error
     return OnnxNetwork(session, about, concurrent=threads == 1 and device == "cpu")
 
 
-def _check(about: Any, session: onnxruntime.InferenceSession) -> None:
-    """Raise where the file does not say what is needed to run it."""
-    names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]
+def _is_complete(about: Any) -> bool:
+    """Whether the file says what is needed to run it."""
     numbers = [float(number) for key in ("mean", "std") for number in about[key]]
-    titles = about.get("titles", about["classes"])
-    if (
-        names != ["images", "masks", "logits"]
-        or len(numbers) != 6
-        or not all(map(np.isfinite, numbers))
-        or not all(number > 0 for number in numbers[3:])
-        or not (type(about["size"]) is int and SMALLEST <= about["size"] <= LARGEST)
-        or not (isinstance(about["classes"], list) and all(isinstance(name, str) for name in about["classes"]))
-        or not (isinstance(titles, list) and [type(one) for one in titles] == [str] * len(about["classes"]))
-        or not isinstance(about["predicts"], bool)
-    ):
-        raise ValueError("not what casmap writes")
+    classes, titles = about["classes"], about.get("titles", about["classes"])
+    return (
+        len(numbers) == 6 and all(map(np.isfinite, numbers)) and min(numbers[3:]) > 0
+        and type(about["size"]) is int and SMALLEST <= about["size"] <= LARGEST
+        and isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+        and isinstance(titles, list) and [type(one) for one in titles] == [str] * len(classes)
+        and isinstance(about["predicts"], bool)
+    )  # fmt: skip

@@ -18,7 +18,7 @@ from casmap.reporting import SILENT, Reporter
 from casmap.tools.page import Section, curve, data_address, write_page
 from casmap.tools.pair import train_pair
 from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block, side_by_side
-from casmap.training.log import read_log
+from casmap.training.checkpoints import read_log
 from casmap.training.recipes import QUICK
 
 PHOTOS = 2000

@@ -1,4 +1,4 @@
-"""Algorithm 1: classifier-agnostic saliency map extraction.
+"""Algorithm 1, classifier-agnostic saliency map extraction; and its S, R and L, with the paper's names.
 
 The body of `casm` is the paper's five lines. Devices, logs and checkpoints are around it, in `loop.py`.
 """
@@ -6,19 +6,21 @@ The body of `casm` is the paper's five lines. Devices, logs and checkpoints are 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
-from casmap.training.distributed import ONE_PROCESS, Processes
+from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
-from casmap.training.score import LossName, classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.scores import SCORES
+
+LossName = Literal["mixed", "masked"]
 
 
 @dataclass
@@ -40,15 +42,6 @@ class Players:
     processes: Processes = ONE_PROCESS  # the processes that share each batch
 
 
-@dataclass(frozen=True)
-class Reused:
-    """What the classifier's masked pass already tells the mapping."""
-
-    value: Tensor  # S(m, f), before f's step
-    masked: Tensor  # f((1 - m) x): (N, C)
-    pull: Tensor  # how S changes with each pixel of the masks: (N, 1, H, W)
-
-
 @dataclass
 class Glance:
     """What one pass over the clean images gives, used by both steps of an iteration."""
@@ -56,7 +49,9 @@ class Glance:
     clean: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
     lambda_r: float  # the price of a pixel in this iteration
-    reused: Reused | None = None
+    # What the classifier's masked pass already tells the mapping: S(m, f), before f's step; f((1 - m) x): (N, C); and
+    # how S changes with each pixel of the masks: (N, 1, H, W).
+    reused: tuple[Tensor, Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,9 +89,8 @@ def look(players: Players, images: Tensor) -> Glance:
     """Classify the clean images and map them, in one pass of a shared encoder."""
     f, m = players.classifier, players.mapping
     f.train(players.classifier_optimizer is not None)
-    if players.freeze_batch_norm:
-        for norm in batch_norms(f):
-            norm.eval()
+    for norm in batch_norms(f) if players.freeze_batch_norm else ():
+        norm.eval()
     m.train()
     with torch.set_grad_enabled(players.classifier_optimizer is not None):
         clean, stages = f.look(images)
@@ -120,7 +114,7 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     if reuse:
         value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
         (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
-        glance.reused = Reused(value.detach(), masked.detach(), pull)
+        glance.reused = value.detach(), masked.detach(), pull
     loss = classification_loss(masked, glance.clean, labels, players.loss)
     optimizer.zero_grad()
     learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
@@ -139,8 +133,8 @@ def step_mapping(
     """
     players.mapping_optimizer.zero_grad()
     if glance.reused is not None:
-        value, masked = glance.reused.value, glance.reused.masked
-        glance.masks.backward(-glance.reused.pull)  # type: ignore[no-untyped-call]
+        value, masked, pull = glance.reused
+        glance.masks.backward(-pull)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
             masked = sampled(mask_out(images, glance.masks))
@@ -159,21 +153,68 @@ def step_mapping(
 
 def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
     """Gather what the log shows of an iteration: means over the whole batch."""
-    parts = {
-        "loss": loss,
-        "score": value,
-        "area": glance.masks.detach().mean(),
-        "accuracy": (glance.clean.argmax(dim=1) == labels).float().mean(),
-        "masked_accuracy": (masked.argmax(dim=1) == labels).float().mean(),
-    }
-    means = players.processes.mean(torch.stack([part.detach().float() for part in parts.values()]))
-    numbers = dict(zip(parts, means, strict=True))
-    return Measures(**numbers, lambda_r=glance.lambda_r, samples=len(players.samples))
+    right, masked_right = ((logits.argmax(dim=1) == labels).float().mean() for logits in (glance.clean, masked))
+    parts = (loss, value, glance.masks.mean(), right, masked_right)
+    means = players.processes.mean(torch.stack([part.detach().float() for part in parts]))
+    loss, value, area, right, masked_right = means
+    return Measures(loss, value, area, right, masked_right, glance.lambda_r, len(players.samples))
 
 
-def batch_norms(module: nn.Module) -> list[_BatchNorm]:
-    """All batch norms of a network."""
-    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
+def mask_out(images: Tensor, masks: Tensor) -> Tensor:
+    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W); normalised images, so 0 is the mean colour."""
+    return (1 - masks) * images
+
+
+def mask_in(images: Tensor, masks: Tensor) -> Tensor:
+    """m(x) * x: what the mask keeps; shapes as in `mask_out`."""
+    return masks * images
+
+
+def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
+    """L(m, f): cross-entropy of the masked images, or its mean with that of the clean ones (mixed); one number.
+
+    >>> clean, masked = torch.tensor([[9.0, -9.0]]), torch.zeros(1, 2)
+    >>> classification_loss(masked, clean, torch.tensor([0]))  # (ln 2 + 0) / 2
+    tensor(0.3466)
+    """
+    loss = cross_entropy(masked, labels)
+    return loss if which == "masked" else (loss + cross_entropy(clean, labels)) / 2
+
+
+def score(
+    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy"
+) -> Tensor:
+    """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
+
+    Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
+    f' says something else once the image is masked. which: the name of a score, whose gain stands for H.
+
+    masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
+
+    >>> masked, clean = torch.tensor([[0.0, 0.1]]), torch.tensor([[5.0, 0.0]])
+    >>> mask = torch.full((1, 1, 4, 4), 0.25)
+    >>> score(masked, clean, torch.tensor([0]), mask, lambda_r=2.0)  # right clean, confused: H - 2 * 0.25
+    tensor(0.1919)
+    """
+    right = clean.argmax(dim=1) == labels
+    confused = right & (masked.argmax(dim=1) != labels)
+    gain = SCORES[which].gain(masked, labels)
+    size = masks.mean(dim=(1, 2, 3))
+    return (right * gain - lambda_r * confused * size).mean()
+
+
+def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
+    """1/N sum l(f'(m(x) * x), y): what the mask keeps should still tell the class.
+
+    The paper has no such term; its successor (Phang, Park, Geras 2020) does. As in S, only images count that f gets
+    right clean. kept: logits of f' on masked-in images (N, C).
+
+    >>> sure, unsure = torch.tensor([[5.0, 0.0]]), torch.zeros(1, 2)
+    >>> kept_loss(unsure, sure, torch.tensor([0])), kept_loss(unsure, sure, torch.tensor([1]))  # ln 2; f is wrong
+    (tensor(0.6931), tensor(0.))
+    """
+    right = clean.argmax(dim=1) == labels
+    return (right * cross_entropy(kept, labels, reduction="none")).mean()
 
 
 @contextmanager

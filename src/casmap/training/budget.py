@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -15,12 +14,11 @@ from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, find_device, place
 from casmap.models.decoder import Decoder
-from casmap.models.device import find_device, place
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
-from casmap.training.head import ENOUGH, has_linear_head
+from casmap.training.first_classifier import ENOUGH, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
 from casmap.training.second_stage import CUT_ON, is_teachable, step_taught
@@ -76,13 +74,11 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
         "backbone": f"with {weights} ({where})",
         "size": f"px (the shorter side of a typical photo is {side} px)",
         "steps": f"of Algorithm 1 ({limit})",
-        "area": "(without boxes nothing better is known)",
+        "lambda_r" if recipe.area is None else "area": "(without boxes nothing better is known)",
     }
     if recipe.taught_steps:
         reasons["casm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
         reasons["taught_steps"] = "of the second stage, which learns how large objects are (0: none)"
-    if recipe.area is None:
-        reasons = {"lambda_r" if name == "area" else name: reason for name, reason in reasons.items()}
     said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
     return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
 
@@ -90,7 +86,12 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
 def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
     timed = time_step(recipe, len(photos.classes))
-    reading = seconds_to_read(photos) * recipe.batch / READERS  # while the networks work on the batch before
+    opened = some(photos, 8)
+    began = time.monotonic()
+    for index in opened:
+        photos.image(index)
+    # while the networks work on the batch before
+    reading = (time.monotonic() - began) / len(opened) * recipe.batch / READERS
     timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
     seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
@@ -112,8 +113,8 @@ class Timed:
 
     algorithm: float
     first: float
-    taught: float
-    teacher: float
+    taught: float = 0.0
+    teacher: float = 0.0
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
         """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
@@ -138,15 +139,6 @@ def time_step(recipe: Recipe, classes: int) -> Timed:
     return Timed(*(seconds * scale for seconds in astuple(timed)))
 
 
-def seconds_to_read(photos: PhotoSet, looked_at: int = 8) -> float:
-    """Measure how long a photo takes to be opened."""
-    indices = some(photos, looked_at)
-    began = time.monotonic()
-    for index in indices:
-        photos.image(index)
-    return (time.monotonic() - began) / len(indices)
-
-
 def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
     device = find_device(recipe.device)
     classifier = place(Classifier(recipe.backbone, classes), device)
@@ -167,27 +159,22 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
         optimizer = torch.optim.AdamW(decoder.parameters())
         step_taught(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
 
+    @torch.no_grad()
     def teacher() -> None:
         class_activation(classifier.eval(), pictures(recipe.teacher_size), labels)
         players.mapping.eval()(images := pictures(recipe.early_size), classifier.look(images)[1])
 
-    _seconds(step, recipe.backbone, recipe.early_size)  # the first step of all prepares the kernels
-    return Timed(
-        _seconds(step, recipe.backbone, recipe.early_size),
-        _seconds(first, recipe.backbone, recipe.early_size),
-        _seconds(taught, recipe.backbone, recipe.size) if recipe.taught_steps else 0.0,
-        _seconds(torch.no_grad()(teacher), recipe.backbone, recipe.teacher_size) if recipe.taught_steps else 0.0,
-    )
-
-
-def _seconds(work: Callable[[], None], backbone: str, size: int) -> float:
-    began = time.monotonic()
-    try:
-        work()
-    except (RuntimeError, AssertionError, ValueError) as error:
-        why = (str(error).splitlines() or ["it says no more"])[0]
-        raise UserError(f"{backbone} cannot be trained on pictures of {size} pixels: {why}") from error
-    return time.monotonic() - began
+    seconds = []
+    works = [(step, recipe.early_size)] * 2 + [(first, recipe.early_size)]  # the first of all prepares the kernels
+    for work, size in works + [(taught, recipe.size), (teacher, recipe.teacher_size)] * bool(recipe.taught_steps):
+        began = time.monotonic()
+        try:
+            work()
+        except (RuntimeError, AssertionError, ValueError) as error:
+            why = (str(error).splitlines() or ["it says no more"])[0]
+            raise UserError(f"{recipe.backbone} cannot be trained on pictures of {size} pixels: {why}") from error
+        seconds.append(time.monotonic() - began)
+    return Timed(*seconds[1:])
 
 
 def duration(seconds: float) -> str:

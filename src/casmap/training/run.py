@@ -12,7 +12,8 @@ import torch
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import remove_asides, write_whole
-from casmap.models.device import find_device
+from casmap.io.kept_options import compare_options, read_options
+from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ONE_PROCESS, Processes, agent
 from casmap.training.recipes import Recipe
@@ -26,26 +27,23 @@ class Run:
     """The folder of one training run, begun anew or resumed.
 
     A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was begun with.
-
     warnings: all that the run has given, before it was resumed, too.
     """
 
     def __init__(
-        self,
-        folder: str | Path,
-        recipe: Recipe,
-        *,
-        resume: bool = False,
-        processes: Processes = ONE_PROCESS,
-        reporter: Reporter = SILENT,
-    ) -> None:
+        self, folder: str | Path, recipe: Recipe, *,
+        resume: bool = False, processes: Processes = ONE_PROCESS, reporter: Reporter = SILENT,
+    ) -> None:  # fmt: skip
         self.folder, self.recipe, self.processes, self.reporter = Path(folder), recipe, processes, reporter
         self.warnings: list[str] = []
-        kept = self.folder / "recipe.json"
+        kept, log = self.folder / "recipe.json", self.folder / "run.log"
         self.resumed = resume and kept.exists()
         if self.resumed:
-            self._compare(kept_recipe(kept))
-            self.warnings += self._kept_warnings()
+            then, now = (dict(sorted(vars(one).items())) for one in (kept_recipe(kept), recipe))
+            advice = "resume it with the same options"
+            compare_options(f"The run in {self.folder}", then, now, advice, ignored=_CHANGES_NOTHING)
+            lines = log.read_text().splitlines() if log.exists() else []
+            self.warnings += dict.fromkeys(line for line in lines if any(sign in line for sign in WARNINGS))
         elif kept.exists():
             raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
         self.device = find_device(recipe.device)
@@ -55,10 +53,9 @@ class Run:
     @contextmanager
     def begun(self, photos: PhotoSet) -> Iterator[None]:
         """Keep recipe and photos: the folder holds a run now; a mistake before there is anything to keep undoes it."""
-        described = describe(photos)
-        kept = self.folder / "photos.json"
-        before = set(self.folder.iterdir()) if self.folder.is_dir() else set()
+        described, kept = describe(photos), self.folder / "photos.json"
         existed = self.folder.is_dir()
+        before = set(self.folder.iterdir()) if existed else set()
         if not self.resumed:
             write_whole(self.folder / "recipe.json", self.recipe.to_json())
             write_whole(kept, described)
@@ -72,14 +69,11 @@ class Run:
             yield
         except UserError:
             if not self.resumed and not any(self.folder.glob("*.safetensors")):
-                self._undo(before, existed)
+                for path in set(self.folder.iterdir()) - before:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                if not existed:
+                    self.folder.rmdir()
             raise
-
-    def _undo(self, before: set[Path], existed: bool) -> None:
-        for path in set(self.folder.iterdir()) - before:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if not existed:
-            self.folder.rmdir()
 
     def say(self, sentence: str) -> None:
         """Report a line, and keep it with the run."""
@@ -96,31 +90,14 @@ class Run:
         with open(self.folder / "run.log", "a") as file:
             file.write(sentence + "\n")
 
-    def _kept_warnings(self) -> list[str]:
-        log = self.folder / "run.log"
-        lines = log.read_text().splitlines() if log.exists() else []
-        return list(dict.fromkeys(line for line in lines if any(sign in line for sign in WARNINGS)))
-
     def seed(self, seed: int, step: int) -> None:
         """Make everything random inside a step (dropout, say) a function of the seed and the step alone."""
         torch.manual_seed(seed * 1_000_003 + step)
 
-    def _compare(self, kept: Recipe) -> None:
-        for name in sorted(vars(kept).keys() - _CHANGES_NOTHING):
-            then, now = getattr(kept, name), getattr(self.recipe, name)
-            if then != now:
-                raise UserError(
-                    f"The run in {self.folder} was begun with {name} = {then!r}, not {now!r}: "
-                    "resume it with the same options."
-                )
-
 
 def kept_recipe(path: Path) -> Recipe:
     """The recipe that a run was begun with."""
-    try:
-        return Recipe().replace(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path} is damaged: the run cannot be resumed.") from error
+    return Recipe().replace(**read_options(path, "the run cannot be resumed"))
 
 
 def describe(photos: PhotoSet) -> str:

@@ -26,9 +26,8 @@ class Samples:
         self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
     ) -> None:
         self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
-        self.step = 0
-        self.newest = first
-        self.kept: list[State] = [self._copy(first)] if thinning.copies_first else []
+        self.step, self.newest = 0, first
+        self.kept: list[State] = [processes.keep(first.state_dict())] if thinning.copies_first else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:
@@ -57,7 +56,7 @@ class Samples:
             return
         if len(self.kept) + 1 >= self.limit:  # the newest counts as one
             del self.kept[self.thinning.makes_room(len(self.kept), self._chance(THIN, self.step))]
-        self.kept.append(self._copy(self.newest))
+        self.kept.append(self.processes.keep(self.newest.state_dict()))
 
     def state_dict(self) -> dict[str, Any]:
         """All that a resumed run needs."""
@@ -66,9 +65,6 @@ class Samples:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up where `state` was taken."""
         self.step, self.kept = state["step"], [self.processes.keep(kept) for kept in state["kept"]]
-
-    def _copy(self, classifier: Classifier) -> State:
-        return self.processes.keep(classifier.state_dict())
 
     def _is_newest(self, chance: np.random.Generator) -> bool:
         return not self.kept or chance.random() < 0.5

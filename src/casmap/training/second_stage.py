@@ -12,6 +12,7 @@ docs/experiments.md. The teacher was told each photo's label; the mapping is not
 import io
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -27,13 +28,12 @@ from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
-from casmap.models.classifier import Classifier
+from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Decoder
-from casmap.models.device import place
 from casmap.models.network import SaliencyNetwork
+from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
-from casmap.training.resumable import Resumable, Row
 from casmap.training.run import Run
 
 CHECKPOINT, MASKS = "taught-checkpoint", "teacher-masks"
@@ -46,10 +46,7 @@ MEASURED = 40  # batches over which the masks' area is taken at the end
 
 
 class TaughtMasks:
-    """The taught masks (64, 64) uint8 of the photos wanted, by the photos' numbers; on disk, not in memory.
-
-    wanted: (n,) numbers of photos, rising.
-    """
+    """The taught masks (64, 64) uint8 of photos wanted, (n,) numbers that rise, by these; on disk, not in memory."""
 
     def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
         self.folder, self.wanted = folder, wanted
@@ -62,12 +59,7 @@ class TaughtMasks:
 
     def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "TaughtMasks":
         """Make the masks of whole photos, or of a resumed run those that are not there yet."""
-
-        def agreed(chosen: npt.NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-            found = zip(*_agreed(chosen, photos, network, recipe, run.device), strict=True)
-            agreements, areas = (torch.cat(parts) for parts in found)
-            return agreements, areas
-
+        agreed = partial(_agreed, photos=photos, network=network, recipe=recipe, device=run.device)
         starts = range(0, len(self.wanted), FILE)
         with run.reporter.progress("The teacher's masks", len(starts), lasting=True) as advance:
             cut: float | None = None
@@ -91,15 +83,17 @@ class TaughtMasks:
 
 def _agreed(
     chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks, a batch at a time."""
-    sizes = (recipe.early_size, recipe.teacher_size)
+) -> tuple[Tensor, Tensor]:
+    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks."""
+    agreements, areas = [], []
     with torch.no_grad():
-        for labels, pictures in whole_photos(photos, chosen, sizes, BATCH):
+        for labels, pictures in whole_photos(photos, chosen, (recipe.early_size, recipe.teacher_size), BATCH):
             small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
             masks = network(small)[0]
             activations = class_activation(network.encoder, large, labels.to(device))[:, None]
-            yield agreement(masks, activations), masks.mean(dim=(1, 2, 3))
+            agreements.append(agreement(masks, activations))
+            areas.append(masks.mean(dim=(1, 2, 3)))
+    return torch.cat(agreements), torch.cat(areas)
 
 
 def agreement(mask: Tensor, activation: Tensor) -> Tensor:
@@ -166,14 +160,15 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     """
     place(network, run.device).eval().requires_grad_(False)
     steps = recipe.taught_steps
-    masks = TaughtMasks(run.folder / MASKS, _drawn(_batches(network, photos, recipe), steps))
+    drawn, plain = np.zeros(len(photos), bool), _batches(network, photos, recipe)
+    for step in range(steps):
+        drawn[plain.indices(step)] = True
+    masks = TaughtMasks(run.folder / MASKS, np.flatnonzero(drawn))
     batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
     torch.manual_seed(recipe.seed)
     decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
-    training = Resumable(
-        run, checkpoint=CHECKPOINT, log="taught-log", steps=steps, parts={"decoder": decoder, "optimizer": optimizer}
-    )
+    training = Resumable(run, CHECKPOINT, "taught-log", steps, decoder=decoder, optimizer=optimizer)
 
     def learn() -> Iterator[Row]:
         for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
@@ -206,14 +201,6 @@ def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batc
         photos, recipe.size, recipe.batch, (*network.mean, 0.0), (*network.std, 1.0),
         seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
     )  # fmt: skip
-
-
-def _drawn(batches: Batches, steps: int) -> npt.NDArray[np.int64]:
-    """The numbers of all photos that are in a batch before `steps`, rising."""
-    drawn = np.zeros(len(batches.photos), bool)
-    for step in range(steps):
-        drawn[batches.indices(step)] = True
-    return np.flatnonzero(drawn)
 
 
 def check_teachable(backbone: str) -> None:

@@ -37,17 +37,10 @@ class ClassifierResult:
 
 
 def train(
-    data: Source,
-    *,
-    out: Source = "runs/casm",
-    recipe: Source | None = None,
-    classifier: Source | None = None,
-    resume: bool = False,
-    boxes: Source | None = None,
-    split: str | None = None,
-    reporter: Reporter = SILENT,
+    data: Source, *, out: Source = "runs/casm", recipe: Source | None = None, classifier: Source | None = None,
+    resume: bool = False, boxes: Source | None = None, split: str | None = None, reporter: Reporter = SILENT,
     **options: Any,
-) -> TrainingResult:
+) -> TrainingResult:  # fmt: skip
     """Train a mapping on photos with class labels; what is not said is chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
@@ -69,16 +62,9 @@ def train(
 
 
 def train_classifier(
-    data: Source,
-    *,
-    out: Source = "runs/classifier",
-    recipe: Source | None = None,
-    resume: bool = False,
-    boxes: Source | None = None,
-    split: str | None = None,
-    reporter: Reporter = SILENT,
-    **options: Any,
-) -> ClassifierResult:
+    data: Source, *, out: Source = "runs/classifier", recipe: Source | None = None, resume: bool = False,
+    boxes: Source | None = None, split: str | None = None, reporter: Reporter = SILENT, **options: Any,
+) -> ClassifierResult:  # fmt: skip
     """Train a classifier only, as f(0) of a run is trained; the arguments are those of `train`."""
     with _begun(data, out, recipe, options, resume, boxes, split, reporter) as (photos, run):
         if run.recipe.pretrained and not run.recipe.weights:
@@ -92,21 +78,15 @@ def train_classifier(
 
 @contextmanager
 def _begun(
-    data: Source,
-    out: Source,
-    named: Source | None,
-    options: dict[str, Any],
-    resume: bool,
-    boxes: Source | None,
-    split: str | None,
-    reporter: Reporter,
-) -> Iterator[tuple[PhotoSet, Run]]:
+    data: Source, out: Source, named: Source | None, options: dict[str, Any], resume: bool,
+    boxes: Source | None, split: str | None, reporter: Reporter,
+) -> Iterator[tuple[PhotoSet, Run]]:  # fmt: skip
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
     Recipe().replace(**options)  # a slip is told before photos are opened
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         kept = folder / "recipe.json"
         ours = attempt() > 0 and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
-        resume = processes.from_first(b"yes" if resume or ours else b"") == b"yes"
+        resume = processes.broadcast(b"yes" if resume or ours else b"") == b"yes"
         if resume and not kept.exists():
             raise UserError(f"There is no run in {folder} to go on with.")
         if kept.exists() and not resume:
@@ -128,7 +108,7 @@ def _begun(
             said = {name: value for name, value in (("boxes", boxes), ("split", split)) if value}
             reporter.message(f"To change it: casmap train {data} {_words(recipe, said, options)} --out {folder}")
         if processes.ranks > 1:  # what is chosen depends on how long a step takes
-            recipe = Recipe().replace(**json.loads(processes.from_first(recipe.to_json().encode())))
+            recipe = Recipe().replace(**json.loads(processes.broadcast(recipe.to_json().encode())))
         if isinstance(photos, Readable):
             photos.limit = recipe.unreadable
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
@@ -140,13 +120,12 @@ def _open(data: str, boxes: Source | None, split: str | None) -> tuple[PhotoSet,
     """The photos, and a warning where some of the folder are left out."""
     photos = open_photos(data, boxes=None if boxes is None else Path(boxes), split=split)
     if len(photos.classes) < 2:
-        raise UserError(
-            f"All photos in {data} are of one class, {photos.classes[0]!r}: a classifier needs at least two."
-        )
-    problems = photos.problems if isinstance(photos, PhotoFolder) else []
-    absent = [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
+        only = photos.classes[0]
+        raise UserError(f"All photos in {data} are of one class, {only!r}: a classifier needs at least two.")
     if isinstance(photos, Scenes):
         return photos, []
+    problems = photos.problems if isinstance(photos, PhotoFolder) else []
+    absent = [one.what for one in problems if one.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
     told = f"Photos left out: {len(absent)}, the first {''.join(absent[:1])}. Every one: casmap data check {data}"
     return Readable(photos), [told] * bool(absent)
 

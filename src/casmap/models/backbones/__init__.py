@@ -26,13 +26,6 @@ class Backbone:
     stage_indices: list[int] | None = None
 
 
-def _unreachable(name: str) -> str:
-    return (
-        f"The pretrained weights of {name} cannot be fetched from here: give them with --weights FILE, "
-        "or train from nothing with --no-pretrained."
-    )
-
-
 @dataclass(frozen=True)
 class BackboneSource:
     """Builds backbones by name. One without pretrained weights need not say more than which names it owns."""
@@ -40,7 +33,10 @@ class BackboneSource:
     owns: Callable[[str], bool]
     build: Callable[[str, int, bool], Backbone]  # of a name, for so many classes, with or without pretrained weights
     weights_reachable: Callable[[str], bool] = lambda name: False  # whether building it pretrained is likely to work
-    missing_weights: Callable[[str], str] = _unreachable  # what a user is told who cannot have them
+    missing_weights: Callable[[str], str] = lambda name: (  # what a user is told who cannot have them
+        f"The pretrained weights of {name} cannot be fetched from here: give them with --weights FILE, "
+        "or train from nothing with --no-pretrained."
+    )
     pretrained_classes: Callable[[str], int] = lambda name: 1000  # that they know: a thousand are ImageNet's
     origin: str = "its pretrained weights"  # as the log of a training calls them
 

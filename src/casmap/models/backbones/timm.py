@@ -74,12 +74,7 @@ def _weights_reachable(name: str) -> bool:
     return True
 
 
-BACKBONE_SOURCES.register("timm")(
-    BackboneSource(
-        owns=lambda name: True,
-        build=build,
-        weights_reachable=_weights_reachable,
-        pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
-        origin="timm's pretrained weights",
-    )
-)
+BACKBONE_SOURCES.register("timm")(BackboneSource(
+    owns=lambda name: True, build=build, weights_reachable=_weights_reachable, origin="timm's pretrained weights",
+    pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
+))  # fmt: skip

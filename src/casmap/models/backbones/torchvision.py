@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import torch
@@ -35,7 +36,9 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     network = torchvision.models.get_model(name, weights=None, num_classes=classes).eval()
     shapes = _output_shapes(network)
     *trunk, head = shapes
-    last_of = {shapes[layer][-1]: layer for layer in trunk if _is_map(shapes[layer])}
+    # Maps are (1, channels, h, h): transformers have channels elsewhere.
+    maps = [layer for layer in trunk if len(shape := shapes[layer]) == 4 and shape[2] == shape[3] > 1]
+    last_of = {shapes[layer][-1]: layer for layer in maps}
     if len(last_of) < 2 or shapes[head] != (1, classes):
         raise UserError(f"torchvision's {name} does not show layers of several sizes: take timm's, by its timm name.")
     shown = create_feature_extractor(network, {layer: layer for layer in last_of.values()} | {head: "logits"})
@@ -46,13 +49,10 @@ def _output_shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
     """The shapes that come out of the trunk's layers for one blank picture, in the order in which they run."""
     shapes: dict[str, tuple[int, ...]] = {}
 
-    def note(name: str) -> Any:
-        def hook(_layer: nn.Module, _inputs: Any, output: Any) -> None:
-            shapes[name] = tuple(output.shape) if isinstance(output, torch.Tensor) else ()
+    def note(name: str, _layer: nn.Module, _inputs: Any, output: Any) -> None:
+        shapes[name] = tuple(output.shape) if isinstance(output, torch.Tensor) else ()
 
-        return hook
-
-    hooks = [layer.register_forward_hook(note(name)) for name, layer in _trunk(network)]
+    hooks = [layer.register_forward_hook(partial(note, name)) for name, layer in _trunk(network)]
     with torch.no_grad():
         network(torch.zeros(1, 3, SIDE, SIDE))
     for hook in hooks:
@@ -67,11 +67,6 @@ def _trunk(network: nn.Module, above: str = "") -> Iterator[tuple[str, nn.Module
             yield from _trunk(child, f"{above}{name}.")
         else:
             yield f"{above}{name}", child
-
-
-def _is_map(shape: tuple[int, ...]) -> bool:
-    """Whether an output is (1, channels, h, h): transformers have channels elsewhere."""
-    return len(shape) == 4 and shape[2] == shape[3] > 1
 
 
 BACKBONE_SOURCES.register("torchvision")(BackboneSource(owns=lambda name: name.startswith(PREFIX), build=build))

