@@ -11,7 +11,7 @@ from casmap.inference.saliency_map import SaliencyMap
 from casmap.paper.figure2 import figure2
 from casmap.paper.study import Study
 from casmap.paper.trainings import Entries
-from casmap.tools.pictures import ROWS, SIDE, WITH_OVERLAY, block, side_by_side
+from casmap.tools.page import ROWS, SIDE, WITH_OVERLAY, block, side_by_side
 
 
 def maps(count):

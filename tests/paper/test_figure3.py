@@ -28,7 +28,7 @@ from casmap.paper.figure3 import (
 )
 from casmap.paper.outcome import HOLDS, TIE
 from casmap.paper.setting import find_setting
-from casmap.tools.versions import inpainted, versions
+from casmap.tools.classifiers import inpainted, versions
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)), st.integers(0, 9))

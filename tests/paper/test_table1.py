@@ -33,7 +33,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import load_classifier, save_classifier, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.paper import fallback, table1_rows
+from casmap.paper import table1_entries, table1_rows
 from casmap.paper.outcome import FAILS, HOLDS, TIE, read_outcome, write_outcome
 from casmap.paper.table1 import run_table1, table1
 from casmap.paper.table1_entries import Entry
@@ -427,7 +427,8 @@ def test_a_photo_or_two_are_enough_for_all_but_box_regression(folder, tmp_path, 
 
 def test_a_baseline_that_a_backbone_does_not_suit_explains_a_resnet18_and_says_so(folder, tmp_path, monkeypatch):
     """A vision transformer has no feature maps before its head, as CAM needs them."""
-    monkeypatch.setattr(fallback, "RECIPE", fallback.RECIPE.replace(first_steps=1, batch=4, size=SIZE, device="cpu"))
+    short = table1_entries.FALLBACK.replace(first_steps=1, batch=4, size=SIZE, device="cpu")
+    monkeypatch.setattr(table1_entries, "FALLBACK", short)
     torch.manual_seed(0)
     vit = tmp_path / "vit.safetensors"
     save_classifier(vit, Classifier("test_vit", 3), CLASSES, {"origin": "Nobody trained it."})

@@ -15,7 +15,6 @@ from casmap.data.photos import Annotation
 from casmap.models.classifier import Classifier
 from casmap.paper import table1_entries
 from casmap.paper.crops import Crops
-from casmap.paper.maps import Maps
 from casmap.paper.table1_entries import BaselineMaps, see
 
 SIDE = 64
@@ -71,7 +70,7 @@ def crops(classifier) -> Crops:
 
 
 def maps_of(classifier, crops, folder, method, **options) -> BaselineMaps:
-    return BaselineMaps(Baseline("Recording", "nobody", method, **options), method, classifier, crops, Maps(folder))
+    return BaselineMaps(Baseline("Recording", "nobody", method, **options), method, classifier, crops, folder)
 
 
 def test_the_class_that_is_seen_is_the_one_of_the_highest_logit(classifier, crops) -> None:

@@ -11,7 +11,6 @@ classifier sees both, and the rate is lower. Photos, crops, steps and batch are 
 """
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from skimage.segmentation import slic
 from torch import Tensor
@@ -68,11 +67,8 @@ def learn(data: TrainingData) -> AdversarialLocalization:
 def segments(images: Tensor) -> Tensor:
     """Which superpixel each pixel belongs to: images (N, 3, H, W) of any scale -> numbers (N, H, W) from 0 on."""
     pictures = min_max(images.flatten(2)).view_as(images).permute(0, 2, 3, 1).cpu().numpy()
-    return torch.from_numpy(np.stack([_slic(picture) for picture in pictures])).to(images.device)
-
-
-def _slic(picture: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    return np.asarray(slic(picture, SEGMENTS, start_label=0), np.int64)
+    found = [np.asarray(slic(picture, SEGMENTS, start_label=0), np.int64) for picture in pictures]
+    return torch.from_numpy(np.stack(found)).to(images.device)
 
 
 def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
@@ -84,8 +80,7 @@ def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
     """
     flat, where = masks.flatten(1), numbers.flatten(1)
     empty = flat.new_zeros(len(flat), int(where.max()) + 1)
-    sums = empty.scatter_add(1, where, flat)
-    counts = empty.scatter_add(1, where, torch.ones_like(flat))
+    sums, counts = (empty.scatter_add(1, where, of) for of in (flat, torch.ones_like(flat)))
     return (sums / counts.clamp_min(1)).gather(1, where).view_as(masks)
 
 

@@ -32,22 +32,19 @@ class BoxRegression:
     def __call__(self, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
         """Images (N, 3, H, W); the classes (N,) are not looked at -> maps (N, H, W)."""
         with torch.no_grad():
-            features, _ = last_features(classifier, images)
-            boxes = self.network(features)
+            boxes = self.network(last_features(classifier, images)[0])
         return filled(boxes, images.shape[-2], images.shape[-1])
 
 
 def learn(data: TrainingData) -> BoxRegression:
     """Fit to pictures (n, S, S, 3) with their boxes (n, 4), x0, y0, x1, y1 in pixels; and to their mirror images."""
-    f, found, targets = data.classifier, [], []
+    f = data.classifier
     images = normalised(data.pictures, f.mean, f.std)
     wanted = torch.tensor([shares(box, images.shape[-1]) for box in data.boxes], dtype=torch.float32)
     with torch.no_grad():
-        for mirrored in (False, True):
-            for batch in torch.split(images, BATCH):
-                found.append(last_features(f, batch.flip(-1) if mirrored else batch)[0])
-            targets.append(torch.cat([1 - wanted[:, :1], wanted[:, 1:]], dim=1) if mirrored else wanted)
-    return fit_boxes(torch.cat(found), torch.cat(targets))
+        batches = [*torch.split(images, BATCH), *torch.split(images.flip(-1), BATCH)]
+        found = torch.cat([last_features(f, batch)[0] for batch in batches])
+    return fit_boxes(found, torch.cat([wanted, torch.cat([1 - wanted[:, :1], wanted[:, 1:]], dim=1)]))
 
 
 def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:

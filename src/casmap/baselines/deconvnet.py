@@ -7,7 +7,7 @@ from torch import Tensor
 from zennit.rules import ReLUDeconvNet
 
 from casmap.baselines import BASELINES, Baseline
-from casmap.baselines.support.reversed_network import sent_back
+from casmap.baselines.support.relevance import sent_back
 from casmap.evaluation.rules import MeanLevel
 from casmap.models.classifier import Classifier
 

@@ -52,12 +52,9 @@ def excitation_backprop(classifier: Classifier, images: Tensor, classes: Tensor)
 
 def contrasted(features: Tensor, weights: Tensor) -> Tensor:
     """Features (N, K, h, w) and the weights of the classes (N, K) -> winning probability less that of "not c"."""
-    excited, against = (relu(features) * relu(sign * weights)[..., None, None] for sign in (1, -1))
-    return _shares(excited) - _shares(against)
-
-
-def _shares(parts: Tensor) -> Tensor:
-    return parts / parts.sum(dim=(1, 2, 3), keepdim=True).clamp_min(EPSILON)
+    parts = (relu(features) * relu(sign * weights)[..., None, None] for sign in (1, -1))
+    excited, against = (of / of.sum(dim=(1, 2, 3), keepdim=True).clamp_min(EPSILON) for of in parts)
+    return excited - against
 
 
 BASELINES.register("excitation-backprop")(

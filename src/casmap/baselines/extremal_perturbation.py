@@ -26,14 +26,11 @@ def extremal_perturbation(classifier: Classifier, images: Tensor, classes: Tenso
     from torchray.attribution import extremal_perturbation as library  # an extra of its own
 
     torch.manual_seed(0)  # it mirrors the picture by chance
-    found = []
+    options = {"areas": list(AREAS), "max_iter": steps, "smooth": SMOOTH, "resize": True}
+    pairs = zip(images[:, None], classes.tolist(), strict=True)
     with torch.enable_grad():
-        for image, label in zip(images, classes.tolist(), strict=True):
-            masks, _ = library.extremal_perturbation(
-                classifier, image[None], label, areas=list(AREAS), max_iter=steps, smooth=SMOOTH, resize=True
-            )
-            found.append(masks.detach().sum(dim=(0, 1)))
-    return torch.stack(found)
+        found = [library.extremal_perturbation(classifier, *pair, **options)[0].detach() for pair in pairs]
+    return torch.stack([masks.sum(dim=(0, 1)) for masks in found])
 
 
 BASELINES.register("extremal-perturbation")(

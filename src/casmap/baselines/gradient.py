@@ -26,13 +26,8 @@ def gradient(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
     height, width = images.shape[-2:]
     h, w = 7 * height // 8, 7 * width // 8
     total, count = torch.zeros(len(images), height, width), torch.zeros(height, width)
-    for y, x in (
-        (0, 0),
-        (0, width - w),
-        (height - h, 0),
-        (height - h, width - w),
-        ((height - h) // 2, (width - w) // 2),
-    ):
+    bottom, right = height - h, width - w
+    for y, x in ((0, 0), (0, right), (bottom, 0), (bottom, right), (bottom // 2, right // 2)):
         part = interpolate(images[..., y : y + h, x : x + w], (height, width), mode="bilinear")
         for mirrored in (False, True):
             found = plain_gradient(classifier, part.flip(-1) if mirrored else part, classes)

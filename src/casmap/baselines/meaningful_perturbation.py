@@ -104,8 +104,6 @@ def smallest_discs(classifier: Classifier, images: Tensor, blurred: Tensor, clas
     return masks
 
 
-BASELINES.register("meaningful-perturbation")(
-    Baseline(
-        "meaningful perturbation", "Fong & Vedaldi 2017", meaningful_perturbation, MeanLevel(), paper_le=43.1, slow=1
-    )
-)
+BASELINES.register("meaningful-perturbation")(Baseline(
+    "meaningful perturbation", "Fong & Vedaldi 2017", meaningful_perturbation, MeanLevel(), paper_le=43.1, slow=1
+))  # fmt: skip

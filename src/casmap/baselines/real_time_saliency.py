@@ -53,10 +53,7 @@ class MaskingNetwork(nn.Module):
         self.selector = nn.Embedding(classes, used[-1])
         nn.init.normal_(self.selector.weight, std=used[-1] ** -0.5)
         widths = [WIDTH * 2**level for level in reversed(range(SELECTED))]
-        self.up = nn.ModuleList(
-            _Up(below, beside, width)
-            for below, beside, width in zip([used[-1], *widths], reversed(used[:-1]), widths, strict=False)
-        )
+        self.up = nn.ModuleList(map(_Up, [used[-1], *widths], reversed(used[:-1]), widths))
         self.mask = nn.Conv2d(widths[-1], 2, 1)
 
     def forward(self, stages: list[Tensor], classes: Tensor, confidence: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -75,9 +72,9 @@ class _Up(nn.Module):
 
     def __init__(self, below: int, beside: int, width: int) -> None:
         super().__init__()
-        self.below = nn.Sequential(nn.Conv2d(below, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-        self.both = nn.Sequential(
-            nn.Conv2d(width + beside, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+        self.below, self.both = (
+            nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+            for channels in (below, width + beside)
         )
 
     def forward(self, flow: Tensor, stage: Tensor) -> Tensor:
@@ -195,24 +192,22 @@ def exchanged(images: Tensor, blurred: Tensor, masks: Tensor, chance: torch.Gene
 def learn(data: TrainingData) -> RealTimeSaliency:
     """Train both phases on photos with their classes, or read the file of an earlier start; the classifier stays."""
     assert data.photos is not None
-    classifier, path = folded(data.classifier.eval().requires_grad_(False)), data.folder / "real-time.safetensors"
-    torch.manual_seed(SEED)
-    network = MaskingNetwork(classifier.stage_channels, classifier.classes)
+    f, path = folded(data.classifier.eval().requires_grad_(False)), data.folder / "real-time.safetensors"
     selected = path.with_stem(f"{path.stem}-selector")
-    size = data.pictures.shape[1]
-    batches = Batches(data.photos, size, BATCH, classifier.mean, classifier.std, seed=SEED + 3, smallest_crop=CROP)
+    torch.manual_seed(SEED)
+    network = MaskingNetwork(f.stage_channels, f.classes)
+    size, told = data.pictures.shape[1], data.reporter.message
+    batches = Batches(data.photos, size, BATCH, f.mean, f.std, seed=SEED + 3, smallest_crop=CROP)
     if not path.exists():
         if selected.exists():
             network.load_state_dict(read_tree(selected)["network"])
         else:
-            right = train_selector(network, classifier, batches, STEPS, SEED)
-            data.reporter.message(
-                f"Real-time saliency: its selector tells {right:.0%} of the classes that are there or not."
-            )
+            right = train_selector(network, f, batches, STEPS, SEED)
+            told(f"Real-time saliency: its selector tells {right:.0%} of the classes that are there or not.")
             write_tree(selected, {"network": network.state_dict()})
-        area = train_masks(network, classifier, batches, STEPS, SEED)
-        data.reporter.message(f"Real-time saliency: its masks cover {area:.2f} of the photos.")
-        write_tree(path, {"network": network.state_dict(), "confidence": best_confidence(network, classifier, batches)})
+        area = train_masks(network, f, batches, STEPS, SEED)
+        told(f"Real-time saliency: its masks cover {area:.2f} of the photos.")
+        write_tree(path, {"network": network.state_dict(), "confidence": best_confidence(network, f, batches)})
         selected.unlink(missing_ok=True)
     kept = read_tree(path)
     network.load_state_dict(kept["network"])
@@ -227,11 +222,9 @@ def best_confidence(network: MaskingNetwork, classifier: Classifier, batches: Ba
         _, stages = classifier.look(images)
         there = torch.ones(len(labels), dtype=torch.bool)
         for confidence in CONFIDENCES:
-            small = network.eval()(stages, labels, confidence)[0]
-            masks = interpolate(small, images.shape[-2:], mode="bilinear")
-            losses[confidence] += float(
-                four_terms(classifier, images, labels, there, masks, torch.Generator().manual_seed(step))
-            )
+            masks = interpolate(network.eval()(stages, labels, confidence)[0], images.shape[-2:], mode="bilinear")
+            chance = torch.Generator().manual_seed(step)
+            losses[confidence] += float(four_terms(classifier, images, labels, there, masks, chance))
     return min(CONFIDENCES, key=lambda confidence: losses[confidence])
 
 

@@ -25,19 +25,16 @@ def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = M
     """
     from torchray.attribution import rise as library  # an extra of its own
 
-    asked = black_box(classifier, images)
-
-    def log_odds(pictures: Tensor, label: int) -> Tensor:
-        """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
-        return torch.logit(asked(pictures).softmax(dim=1)[:, label, None], eps=1e-6)
-
+    asked, found = black_box(classifier, images), []
     # One picture and one class at a time: it keeps a map for each class that it is given.
-    return torch.stack(
-        [
-            library.rise(lambda pictures, label=label: log_odds(pictures, label), image[None], num_masks=masks)[0, 0]
-            for image, label in zip(images, classes.tolist(), strict=True)
-        ]
-    )
+    for image, label in zip(images, classes.tolist(), strict=True):
+
+        def log_odds(pictures: Tensor, label: int = label) -> Tensor:
+            """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
+            return torch.logit(asked(pictures).softmax(dim=1)[:, label, None], eps=1e-6)
+
+        found.append(library.rise(log_odds, image[None], num_masks=masks)[0, 0])
+    return torch.stack(found)
 
 
 BASELINES.register("rise")(Baseline("RISE", "Petsiuk et al. 2018", rise, slow=4, batch=1, extra="torchray"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from casmap.data.photos import PhotoSet
 from casmap.data.subsets import few_of_each
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, mean_of, percent
@@ -34,14 +33,10 @@ def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> 
     photos, held_out = setting.both()
     study, trainings = begin("fewshot", setting, photos, held_out, out, reporter)
     largest = int(np.bincount(photos.labels, minlength=len(photos.classes)).max())
-    sets: dict[str, PhotoSet] = {
-        str(count): few_of_each(photos, count, setting.recipe.seed)
-        for count in counts_of(len(photos), len(photos.classes))
-        if count < largest
-    } | {"all": photos}
-    base = setting.recipe.replace(
-        steps=setting.recipe.total_steps(len(photos)), first_steps=setting.recipe.total_first_steps(len(photos))
-    )
+    counts = [count for count in counts_of(len(photos), len(photos.classes)) if count < largest]
+    sets = {str(count): few_of_each(photos, count, setting.recipe.seed) for count in counts} | {"all": photos}
+    steps, first_steps = setting.recipe.total_steps(len(photos)), setting.recipe.total_first_steps(len(photos))
+    base = setting.recipe.replace(steps=steps, first_steps=first_steps)
     recipe = thinned(base, "L100", len(photos))
 
     def measured(count: str, few: bool) -> dict[str, Any]:
@@ -49,11 +44,9 @@ def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> 
         return measure(SaliencyMapper.load(trainings.mapping(sets[count], recipe, first)), held_out)
 
     lines: dict[str, dict[str, Number]] = {}
-    for name, few in ((WITH_ALL, False), (WITH_FEW, True)):
-        if few and is_ready(photos, setting.recipe):
-            continue
+    for name in (WITH_ALL,) if is_ready(photos, setting.recipe) else (WITH_ALL, WITH_FEW):
         for count in sets:
-            own = few and count != "all"  # with all photos, both are the same
+            own = name == WITH_FEW and count != "all"  # with all photos, both are the same
             part = study.part(f"{count} {'few' if own else 'all'}", partial(measured, count, own))
             lines.setdefault(name, {})[count] = mean_of(part["LE"])
     return fewshot(lines, len(photos) / len(photos.classes), len(held_out), setting)
@@ -65,8 +58,7 @@ def counts_of(photos: int, classes: int) -> list[int]:
     >>> counts_of(photos=2000, classes=40), counts_of(photos=40, classes=20)
     ([1, 3, 5, 10, 30], [1, 3, 10, 30])
     """
-    tenth = round(TENTH * photos / classes)
-    return sorted({*COUNTS, max(1, tenth)})
+    return sorted({*COUNTS, max(1, round(TENTH * photos / classes))})
 
 
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
@@ -74,22 +66,15 @@ def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     recipe = thinned(setting.recipe, "L100", photos)
     runs = sum(count < photos / classes for count in counts_of(photos, classes))
     few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=runs, first=True)
-    return [
-        *planned_first(setting, photos, classes),
-        Planned("mappings from one f(0)", recipe, photos, classes, runs=runs + 1),
-        *([few] if setting.trains_first(classes) else []),
-    ]
+    mappings = Planned("mappings from one f(0)", recipe, photos, classes, runs=runs + 1)
+    return [*planned_first(setting, photos, classes), mappings, *([few] if setting.trains_first(classes) else [])]
 
 
 def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, setting: Setting) -> Outcome:
     """LE over photos a class; each: how many of a class there are in all."""
-    counts = list(lines[WITH_ALL])
     rows = [
-        [
-            Cell(count if count != "all" else f"all ({each:.0f})"),
-            *(Cell(percent(line[count])) for line in lines.values()),
-        ]
-        for count in counts
+        [Cell(count if count != "all" else f"all ({each:.0f})"), *(Cell(percent(of[count])) for of in lines.values())]
+        for count in lines[WITH_ALL]
     ]
     records: list[dict[str, object]] = [
         {"photos a class": count if count != "all" else each, "f(0)": name, **columns("LE", number)}
@@ -100,15 +85,12 @@ def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, set
         for name, line in lines.items()
     }
     return Outcome(
-        "fewshot",
-        "How many photos of a class?",
+        "fewshot", "How many photos of a class?",
         f"{setting.data}, seed {setting.recipe.seed}; {held_out} photos held out. CASM (L100), as many steps whatever "
         "the number of photos. LE in percent at alpha 1, with 95 % intervals over photos.",
-        ["photos a class", *lines],
-        rows,
-        records,
+        ["photos a class", *lines], rows, records,
         {"": curves(drawn, "LE of CASM", "photos of each class", "LE, percent")},
-    )
+    )  # fmt: skip
 
 
 STUDY = Experiment(run_fewshot, planned)

@@ -72,24 +72,16 @@ def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 
     classifier = Classifier(backbone, classes)
     Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})
     found = layers(classifier, Decoder(classifier.stage_channels), size)
-    texts = [
-        (layer.name, layer.part, layer.size, f"{layer.parameters:,}" if layer.parameters else "") for layer in found
-    ]
-    records = [
-        {"layer": layer.name, "part": layer.part, "output": layer.size, "parameters": layer.parameters}
-        for layer in found
-    ]
+    head = ["layer", "part", "output", "parameters"]
+    texts = [(each.name, each.part, each.size, f"{each.parameters:,}" if each.parameters else "") for each in found]
+    records = [dict(zip(head, (each.name, each.part, each.size, each.parameters), strict=True)) for each in found]
     return Outcome(
-        "figure1",
-        f"Figure 1: the architecture, with {backbone}",
+        "figure1", f"Figure 1: the architecture, with {backbone}",
         f"Drawn from the model: {backbone} for {classes} classes, pictures of {size} pixels. Encoder and decoder are "
         "the mapping: one pass, when maps are extracted. The second pass, of a classifier over the masked-out photo, "
         "is for training only. Where the encoder is shared, it is the classifier itself.",
-        ["layer", "part", "output", "parameters"],
-        [[*map(Cell, row)] for row in texts],
-        records,
-        {"": draw(found, backbone)},
-    )
+        head, [[*map(Cell, row)] for row in texts], records, {"": draw(found, backbone)},
+    )  # fmt: skip
 
 
 def draw(found: list[Layer], backbone: str) -> bytes:
@@ -106,7 +98,9 @@ def draw(found: list[Layer], backbone: str) -> bytes:
     for place, layer in enumerate(encoder):
         _box(axes, place, top, layer, side, GREY if place == 0 else BLUE)
         _arrow(axes, (place + 0.28, top), (place + 0.72, top))
-    axes.text(end - 0.2, top, encoder_text(found), fontsize=9, va="center")
+    logits = next(layer for layer in found if layer.name == "logits f(x)")
+    beside = f"f(x): {logits.size} logits\n{logits.parameters / 1e6:.1f} million parameters"
+    axes.text(end - 0.2, top, beside, fontsize=9, va="center")
     for place, layer in enumerate(laterals, 1):
         beneath = top - (_half(encoder[place], side) if place < end else 0) - 0.2
         _arrow(axes, (place, beneath), (place, low + _half(layer, side) + 0.32))
@@ -135,22 +129,13 @@ def draw(found: list[Layer], backbone: str) -> bytes:
     return png(figure)
 
 
-def encoder_text(found: list[Layer]) -> str:
-    """What the encoder tells beside its stages."""
-    logits = next(layer for layer in found if layer.name == "logits f(x)")
-    return f"f(x): {logits.size} logits\n{logits.parameters / 1e6:.1f} million parameters"
-
-
 def _box(
     axes: Axes, x: float, y: float, layer: Layer, side: int, colour: str, label: str = "", dashed: bool = False
 ) -> None:
-    half = _half(layer, side)
-    style = "--" if dashed else "-"
-    axes.add_patch(
-        Rectangle((x - 0.16, y - half), 0.32, 2 * half, facecolor=f"{colour}55", edgecolor=colour, linestyle=style)
-    )
-    text = layer.size.replace(" x ", "×")
-    axes.text(x, y - half - 0.04, text, fontsize=7, ha="center", va="top")
+    half, style, face = _half(layer, side), "--" if dashed else "-", f"{colour}55"
+    box = Rectangle((x - 0.16, y - half), 0.32, 2 * half, facecolor=face, edgecolor=colour, linestyle=style)
+    axes.add_patch(box)
+    axes.text(x, y - half - 0.04, layer.size.replace(" x ", "×"), fontsize=7, ha="center", va="top")
     axes.text(x, y + half + 0.04, label or layer.name, fontsize=8, ha="center", va="bottom")
 
 

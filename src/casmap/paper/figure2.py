@@ -14,7 +14,7 @@ from casmap.paper.plan import Experiment
 from casmap.paper.setting import Setting
 from casmap.paper.trainings import Entries, Files, planned_entries
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.pictures import SHOWN, side_by_side
+from casmap.tools.page import SHOWN, side_by_side
 
 THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the supplement's three
 
@@ -35,10 +35,12 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
         begin = int(chance.integers(max(1, len(photos) - SHOWN + 1)))
         groups = {"": list(range(begin, min(begin + SHOWN, len(photos))))}
     else:
-        labels = drawn_classes(photos, classes, chance)
+        full = np.flatnonzero(np.bincount(photos.labels, minlength=len(photos.classes)) >= SHOWN)
+        if len(full) < classes:
+            raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, and {classes} were asked for.")
         groups = {
             f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, chance)
-            for number, label in enumerate(labels, 1)
+            for number, label in enumerate(np.sort(chance.permutation(full)[:classes]), 1)
         }
     figures, rows, records = {}, [], []
     for ending, chosen in groups.items():
@@ -58,19 +60,8 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
         f"{entries.data}, seed {seed}; from left to right: {', '.join(mappers)}. From top to bottom: the photo, masked "
         "in, masked out, and masked out with the hole painted over (Telea). The table has each mapping's box and the "
         "mean of its mask.",
-        ["photo", *mappers],
-        rows,
-        records,
-        figures,
-    )
-
-
-def drawn_classes(photos: PhotoSet, count: int, chance: np.random.Generator) -> list[int]:
-    """So many classes by lot, each with photos enough to fill a row."""
-    full = np.flatnonzero(np.bincount(photos.labels, minlength=len(photos.classes)) >= SHOWN)
-    if len(full) < count:
-        raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, and {count} were asked for.")
-    return [int(label) for label in np.sort(chance.permutation(full)[:count])]
+        ["photo", *mappers], rows, records, figures,
+    )  # fmt: skip
 
 
 def of_class(photos: PhotoSet, label: int, chance: np.random.Generator) -> list[int]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from casmap.data.resizing import resize
 from casmap.errors import UserError
@@ -23,8 +22,7 @@ from casmap.paper.plots import dots
 from casmap.paper.setting import Setting, from_nothing
 from casmap.paper.trainings import Entries, Files, Trainings, planned_entries
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import fingerprint, opened, short_names
-from casmap.tools.versions import VERSIONS, WHOLE, inpainted, versions
+from casmap.tools.classifiers import VERSIONS, WHOLE, answers, fingerprint, named, opened
 from casmap.training.recipes import PAPER, Recipe
 
 RANDOM = "random"
@@ -43,15 +41,13 @@ PAPER_CLASSIFIERS = tuple(
 )  # fmt: skip
 PAPER_RESNETS = 20
 
+Right = dict[str, dict[str, dict[str, list[bool]]]]  # of classifiers, systems, versions: whether so, photo by photo
+
 
 def run_figure3(
-    setting: Setting,
-    *,
-    mappings: Files = None,
-    classifiers: Sequence[str] | None = None,
-    out: Path,
+    setting: Setting, *, mappings: Files = None, classifiers: Sequence[str] | None = None, out: Path,
     reporter: Reporter = SILENT,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
 
     mappings, classifiers: that were named; else both are trained on the photos of the setting.
@@ -64,21 +60,17 @@ def run_figure3(
     entries = Entries.open("figure3", setting, mappings=mappings, out=out, reporter=reporter)
     if RANDOM in entries.mappers:
         raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
-    named = zip(short_names(list(classifiers or ())), classifiers or (), strict=True)
-    places = dict(named) or find_classifiers(setting, out, reporter)
+    places = named(classifiers or ())
+    if not places:  # quick ones are trained, the paper's are its own
+        recipes, ready = form(setting)
+        photos, trainings = setting.training_photos(), Trainings(out / "trainings", reporter=reporter)
+        places = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
+        places |= {name: name for name in ready}
     asked = {name: opened(place, entries.photos) for name, place in places.items()}
     found = ask(entries, asked, reporter)
     shared = str(next(iter(entries.mappers.values())).about["backbone"])
     backbones = {name: f.backbone for name, f in asked.items()}
     return figure3(found, backbones, shared, list(entries.mappers), entries.data, entries.papers)
-
-
-def find_classifiers(setting: Setting, out: Path, reporter: Reporter) -> dict[str, str]:
-    """Those of the form, where none was named: quick ones are trained, the paper's are its own."""
-    recipes, ready = form(setting)
-    photos, trainings = setting.training_photos(), Trainings(out / "trainings", reporter=reporter)
-    trained = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
-    return trained | {name: name for name in ready}
 
 
 def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
@@ -100,12 +92,9 @@ def planned(
     recipes = {} if mappings or classifiers else form(setting)[0]
     counts = Counter(recipe.backbone for recipe in recipes.values())
     each = {recipe.backbone: recipe for recipe in recipes.values()}
-    return [
-        *planned_entries(setting, photos, classes, mappings=mappings),
-        *(
-            Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
-            for backbone, count in counts.items()
-        ),
+    return planned_entries(setting, photos, classes, mappings=mappings) + [
+        Planned(f"classifiers: {backbone}", each[backbone], photos, classes, runs=count, first=True, maps=False)
+        for backbone, count in counts.items()
     ]
 
 
@@ -114,25 +103,18 @@ def fetched(setting: Setting, mappings: object = None, classifiers: object = Non
     return () if mappings or classifiers else form(setting)[1]
 
 
-def ask(
-    entries: Entries, asked: Mapping[str, Classifier], reporter: Reporter
-) -> dict[str, dict[str, dict[str, list[bool]]]]:
+def ask(entries: Entries, asked: Mapping[str, Classifier], reporter: Reporter) -> Right:
     """For each classifier, system and version, photo by photo, whether it is right; some photos at a time are kept."""
     key = hashlib.sha256("".join(f"{name} {fingerprint(f)} " for name, f in asked.items()).encode()).hexdigest()[:8]
-    photos = entries.photos
-    found: dict[str, dict[str, dict[str, list[bool]]]] = {name: {} for name in asked}
+    photos = len(entries.photos)
+    found: Right = {name: {} for name in asked}
     for system in (*entries.mappers, RANDOM):
-        total: dict[str, dict[str, list[bool]]] = {name: {} for name in asked}
-        for begin in range(0, len(photos), KEPT):
-            chosen = range(begin, min(begin + KEPT, len(photos)))
-            part = entries.study.part(
-                f"{system} {begin} {key}", partial(look, entries, asked, system, chosen, reporter)
-            )
-            for name, of in part.items():
+        for begin in range(0, photos, KEPT):
+            chosen = range(begin, min(begin + KEPT, photos))
+            make = partial(look, entries, asked, system, chosen, reporter)
+            for name, of in entries.study.part(f"{system} {begin} {key}", make).items():
                 for version, right in of.items():
-                    total[name].setdefault(version, []).extend(right)
-        for name in asked:
-            found[name][system] = total[name]
+                    found[name].setdefault(system, {}).setdefault(version, []).extend(right)
     return found
 
 
@@ -150,12 +132,8 @@ def look(
         masks = binary_mask(masks_of(pictures)[0])
         if system == RANDOM:
             masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
-        filled = inpainted(pictures, masks)
-        for name, f in asked.items():
-            for version, images in versions(pictures, masks, filled, f.mean, f.std).items():
-                with torch.inference_mode():
-                    seen = f(images).argmax(dim=1).numpy()
-                right[name][version] += (seen == photos.labels[list(batch)]).tolist()
+        for name, version, seen in answers(asked, pictures, masks):
+            right[name][version] += (seen.argmax(axis=1) == photos.labels[list(batch)]).tolist()
     return dict(right)
 
 
@@ -178,12 +156,7 @@ def random_mask(mask: Binary, seed: int) -> Binary:
 
 
 def figure3(
-    found: dict[str, dict[str, dict[str, list[bool]]]],
-    backbones: dict[str, str],
-    shared: str,
-    mappings: list[str],
-    data: str,
-    papers: bool,
+    found: Right, backbones: dict[str, str], shared: str, mappings: list[str], data: str, papers: bool
 ) -> Outcome:
     """The dots, the accuracies, and what the paper concludes; shared: the backbone of the mapping's own classifier."""
     systems = list(next(iter(found.values())))
@@ -206,21 +179,18 @@ def figure3(
     }
     photos = len(next(iter(found.values()))[systems[0]][WHOLE])
     return Outcome(
-        "figure3",
-        "Figure 3: what other classifiers still see",
+        "figure3", "Figure 3: what other classifiers still see",
         f"{data}; {photos} photos, {len(found)} classifiers. Accuracy in percent on whole photos, with its 95 % "
         "interval over photos, and on those masked in, masked out, and masked out and inpainted; alpha 1. Random masks "
         f"have as many pixels as {mappings[0]}'s, in cells of {GRID} pixels. Orange: {shared}, the backbone of the "
         "mapping's own classifier; blue: others.",
-        ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)],
-        rows,
-        records,
+        ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)], rows, records,
         {"": dots(panels, "Accuracy of classifiers, percent", "accuracy", (shared, "other architectures"))},
         claims(found, mappings) if papers else [],
-    )
+    )  # fmt: skip
 
 
-def claims(found: dict[str, dict[str, dict[str, list[bool]]]], mappings: list[str]) -> list[Claim]:
+def claims(found: Right, mappings: list[str]) -> list[Claim]:
     """About the accuracy, a mean over classifiers photo by photo, of our mapping and the one it is compared with."""
     ours, theirs = mappings[:2]
 
@@ -229,31 +199,26 @@ def claims(found: dict[str, dict[str, dict[str, list[bool]]]], mappings: list[st
 
     kept = apart(right(theirs, "masked-in"), right(ours, "masked-in"))
     gains = {name: apart(right(name, "inpainted"), right(name, "masked-out")) for name in (ours, theirs)}
-    more = apart(
-        right(ours, "inpainted") - right(ours, "masked-out"), right(theirs, "inpainted") - right(theirs, "masked-out")
-    )
+    more = apart(*(right(name, "inpainted") - right(name, "masked-out") for name in (ours, theirs)))
     left = apart(right(ours, "inpainted"), right(theirs, "inpainted"))
     return [
         Claim(
             f"Classifiers suffer less from what {ours} masks in than from what {theirs} does",
             "the left panel of Figure 3, without numbers",
-            f"accuracy masked in, {theirs} - {ours}: {points(kept)}",
-            verdict_below([kept]),
+            f"accuracy masked in, {theirs} - {ours}: {points(kept)}", verdict_below([kept]),
         ),
         Claim(
             f"Inpainting helps classifiers against {theirs}'s masks more than against {ours}'s",
             "the middle and right panels of Figure 3, without numbers",
             f"accuracy inpainted - masked out: {ours} {points(gains[ours])}, {theirs} {points(gains[theirs])}; "
-            f"the one minus the other {points(more)}",
-            verdict_below([more]),
+            f"the one minus the other {points(more)}", verdict_below([more]),
         ),
         Claim(
             f"Inpainted, what {theirs} masks out is easier to tell than what {ours} does",
             "the right panel of Figure 3, without numbers",
-            f"accuracy inpainted, {ours} - {theirs}: {points(left)}",
-            verdict_below([left]),
+            f"accuracy inpainted, {ours} - {theirs}: {points(left)}", verdict_below([left]),
         ),
-    ]
+    ]  # fmt: skip
 
 
 STUDY = Experiment(run_figure3, planned, fetched)

@@ -91,15 +91,11 @@ def write_outcome(outcome: Outcome, folder: Path) -> Path:
     page = folder / f"{outcome.name}.html"
     write_page(page, outcome.title, outcome.text, sections)
     content = {
-        "name": outcome.name,
-        "title": outcome.title,
-        "text": outcome.text,
-        "head": list(outcome.head),
+        "name": outcome.name, "title": outcome.title, "text": outcome.text, "head": list(outcome.head),
         "rows": [[{"text": cell, "best": cell.best, "unseen": cell.unseen} for cell in row] for row in outcome.rows],
-        "records": [dict(record) for record in outcome.records],
-        "figures": list(pictures),
+        "records": [dict(record) for record in outcome.records], "figures": list(pictures),
         "claims": [asdict(claim) for claim in outcome.claims],
-    }
+    }  # fmt: skip
     write_whole(folder / f"{outcome.name}.json", json.dumps(content, indent=2) + "\n")
     return page
 
@@ -111,9 +107,8 @@ def read_outcome(path: Path) -> Outcome:
     ends = [file.removeprefix(content["name"]).removesuffix(".png") for file in content["figures"]]
     figures = {end: (path.parent / file).read_bytes() for end, file in zip(ends, content["figures"], strict=True)}
     claims = [Claim(**claim) for claim in content["claims"]]
-    return Outcome(
-        content["name"], content["title"], content["text"], content["head"], rows, content["records"], figures, claims
-    )  # fmt: skip
+    name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
+    return Outcome(name, title, text, head, rows, records, figures, claims)
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:

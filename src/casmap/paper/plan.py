@@ -106,19 +106,17 @@ def sizes(backbone: str, classes: int) -> tuple[int, int]:
 @lru_cache
 def activations(backbone: str, size: int) -> int:
     """Numbers that come out of all layers for one picture: what a pass keeps for its gradients."""
-    f = Classifier(backbone, 2).eval()
-    total = 0
+    f, counts = Classifier(backbone, 2).eval(), []
 
     def add(_layer: nn.Module, _inputs: object, output: object) -> None:
-        nonlocal total
-        total += output.numel() if isinstance(output, Tensor) else 0
+        counts.append(output.numel() if isinstance(output, Tensor) else 0)
 
     for layer in f.modules():
         if not list(layer.children()):
             layer.register_forward_hook(add)
     with torch.no_grad():
         f(torch.zeros(1, 3, size, size))
-    return total
+    return sum(counts)
 
 
 def _count(module: nn.Module) -> int:

@@ -40,29 +40,17 @@ class Report:
 
 def run_report(folder: Path) -> Report:
     """Read what studies have left in a folder, and write which of the paper's conclusions hold."""
-    found = [outcome for name in STUDIES if (outcome := open_study(folder, name)) is not None]
+    found: list[Outcome] = []
+    for path in (folder / name.partition("-")[0] / f"{name}.json" for name in STUDIES):
+        try:
+            found += [read_outcome(path)] if path.exists() else []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path} is damaged: run the study again, which takes little when its parts are there."
+            ) from error
     if not found:
         raise UserError(f"There is no finished study in {folder}: run some, with --out {folder}.")
     report = Report([claim for outcome in found for claim in outcome.claims], folder / "report.html")
-    write_report(report, found, folder)
-    return report
-
-
-def open_study(folder: Path, name: str) -> Outcome | None:
-    """A study's findings, or None where there is none; a damaged file is named."""
-    path = folder / name.partition("-")[0] / f"{name}.json"
-    if not path.exists():
-        return None
-    try:
-        return read_outcome(path)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path} is damaged: run the study again, which takes little when its parts are there."
-        ) from error
-
-
-def write_report(report: Report, found: list[Outcome], folder: Path) -> None:
-    """report.html, report.csv and report.md."""
     order = [claim for verdict in (HOLDS, FAILS, TIE) for claim in report.claims if claim.verdict == verdict]
     parts = [found_section(outcome, outcome.title, outcome.text) for outcome in found]
     lead = f"{report.summary} {CHANCE}"
@@ -70,3 +58,4 @@ def write_report(report: Report, found: list[Outcome], folder: Path) -> None:
     lines = [f"{claim.verdict}: {claim.says}. Paper: {claim.paper}. Here: {claim.here}." for claim in order]
     write_whole(folder / "report.csv", to_csv([vars(claim) for claim in report.claims]))
     write_whole(folder / "report.md", "\n".join([report.summary, "", *(f"- {line}" for line in lines)]) + "\n")
+    return report

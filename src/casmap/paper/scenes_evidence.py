@@ -17,7 +17,7 @@ from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.pair import train_pair
+from casmap.tools.demo import train_pair
 from casmap.training.recipes import QUICK
 
 PHOTOS, HELD_OUT_PHOTOS = 2000, 500
@@ -75,21 +75,15 @@ def evidence(values: dict[str, list[Values]], seeds: Sequence[int]) -> Outcome:
             records.append({"measure": key, "of": APART, **columns("value", differences[key])})
         rows.append([Cell(key), *cells, Cell(points(differences[key]) if key in differences else "")])
     more = differences["evidence recall"]
+    claim = Claim(
+        "CASM's masks hold more of the evidence than Baseline's, at equal area", "in words, without numbers",
+        f"evidence recall, {APART}: {points(more)}", verdict_below([turned(more)]),
+    )  # fmt: skip
     return Outcome(
         "evidence",
         f"Evidence: scenes, seeds {list(seeds)}, at binary area {QUICK.area}; each seed, then the mean",
         f"{PHOTOS} scenes to train on and {HELD_OUT_PHOTOS} to measure on for each seed, whose evidence is known. Both "
         f"mappings start from one f(0); one threshold for all pictures, so that binary masks cover {QUICK.area} of "
         "them on average. Shares in percent; differences photo by photo, 95 % intervals over the photos of all seeds.",
-        ["", *values, f"{APART} [95 %]"],
-        rows,
-        records,
-        claims=[
-            Claim(
-                "CASM's masks hold more of the evidence than Baseline's, at equal area",
-                "in words, without numbers",
-                f"evidence recall, {APART}: {points(more)}",
-                verdict_below([turned(more)]),
-            )
-        ],
-    )
+        ["", *values, f"{APART} [95 %]"], rows, records, claims=[claim],
+    )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import ttest_ind
 
 from casmap.evaluation.evaluate import Number
+from casmap.evaluation.numbers import points
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome
 from casmap.paper.plan import Experiment, Planned, planned_mappings
@@ -59,30 +60,21 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
     ]
     records = [
         {"mapping": name, "seed": seed, "LE": value}
-        for name, of in errors.items()
-        for seed, value in zip(seeds, of, strict=True)
-    ]
+        for name, of in errors.items() for seed, value in zip(seeds, of, strict=True)
+    ]  # fmt: skip
     spans = {name: Number(float(np.mean(of)), min(of), max(of)) for name, of in errors.items()}
     verdict = TIE if not test.pvalue < SIGNIFICANT else HOLDS if difference < 0 else FAILS  # nan is not below
+    claim = Claim(
+        "CASM is better than Baseline, and that is no chance of training (LE)", PAPER,
+        f"{points(Number(difference, *interval))}, p = {test.pvalue:.2g}, {len(seeds)} trainings each", verdict,
+    )  # fmt: skip
     return Outcome(
-        "seeds",
-        "Seeds: how much is chance?",
+        "seeds", "Seeds: how much is chance?",
         f"{setting.data}; {len(seeds)} trainings each, seeds {seeds[0]} to {seeds[-1]}, from one f(0); {photos} photos "
         "held out, LE in percent at alpha 1. Welch's t-test over trainings, both sides.",
-        ["", "mean LE ↓", "best", "worst", "standard deviation"],
-        rows,
-        records,
-        {"": ranked(spans, "LE in percent: mean, best and worst training", marked=["CASM"])},
-        [
-            Claim(
-                "CASM is better than Baseline, and that is no chance of training (LE)",
-                PAPER,
-                f"{100 * difference:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}], "
-                f"p = {test.pvalue:.2g}, {len(seeds)} trainings each",
-                verdict,
-            )
-        ],
-    )
+        ["", "mean LE ↓", "best", "worst", "standard deviation"], rows, records,
+        {"": ranked(spans, "LE in percent: mean, best and worst training", marked=["CASM"])}, [claim],
+    )  # fmt: skip
 
 
 STUDY = Experiment(run_seeds, planned)

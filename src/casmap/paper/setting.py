@@ -37,9 +37,8 @@ class Setting:
     def options(self) -> dict[str, Any]:
         """All of it as JSON has it, to be kept with a study."""
         texts = {"data": self.data, "test": self.test, "boxes": self.boxes, "masks": self.masks, "split": self.split}
-        return {key: None if value is None else str(value) for key, value in texts.items()} | {
-            f"recipe.{key}": value for key, value in self.recipe.options().items()
-        }
+        recipe = {f"recipe.{key}": value for key, value in self.recipe.options().items()}
+        return {key: None if value is None else str(value) for key, value in texts.items()} | recipe
 
     def trains_first(self, classes: int) -> bool:
         """Whether f(0) has to be trained: pretrained weights know ImageNet's thousand classes already."""
@@ -91,17 +90,9 @@ def is_scenes(data: str) -> bool:
 
 
 def find_setting(
-    data: str | None,
-    *,
-    quick: bool = False,
-    paper: bool = False,
-    recipe: str | None = None,
-    seed: int | None = None,
-    test: str | None = None,
-    boxes: Path | None = None,
-    masks: Path | None = None,
-    split: str | None = None,
-) -> Setting:
+    data: str | None, *, quick: bool = False, paper: bool = False, recipe: str | None = None, seed: int | None = None,
+    test: str | None = None, boxes: Path | None = None, masks: Path | None = None, split: str | None = None,
+) -> Setting:  # fmt: skip
     """A setting from what was said on the command line.
 
     Quick is the default for scenes, the recipe `photos` for a folder.

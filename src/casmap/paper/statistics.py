@@ -12,7 +12,7 @@ from casmap.data.resizing import resize
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.intervals import bootstrap_statistic
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
-from casmap.evaluation.numbers import apart, columns, mean_of
+from casmap.evaluation.numbers import apart, columns, mean_of, turned
 from casmap.evaluation.table import FORMULAS
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
@@ -51,9 +51,9 @@ def measure(mapper: SaliencyMapper, photos: PhotoSet, reporter: Reporter) -> dic
 
 def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Outcome:
     """A row for each statistic, a column for each mapping; papers: the first two are those the paper speaks of."""
-    numbers = {
-        name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spread_of(of[AREA])} for name, of in found.items()
-    }
+    volumes = {name: np.asarray(of[AREA], np.float64) for name, of in found.items()}
+    spreads = {name: Number(spread(of), *bootstrap_statistic(of, spread)) for name, of in volumes.items()}
+    numbers = {name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spreads[name]} for name, of in found.items()}
     rows = [
         [Cell(key), *(Cell(text(of[key])) for of in numbers.values()), Cell(PAPER.get(key, "-"))]
         for key in (TOTAL_VARIATION, ENTROPY, SPREAD, AREA)
@@ -63,59 +63,33 @@ def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Out
         for name, of in numbers.items()
     ]
     photos = len(next(iter(found.values()))[AREA])
+    panels = {key: {name: of[key] for name, of in found.items()} for key in SHOWN}
     return Outcome(
-        "statistics",
-        "Basic statistics of the masks",
+        "statistics", "Basic statistics of the masks",
         f"{data}; {photos} photos, central crop, masks before any threshold; 95 % intervals over photos. {FORMULAS}. "
         "Total variation grows with the side of the picture.",
-        ["", *found, "in the paper: CASM and Baseline"],
-        rows,
-        records,
-        {
-            "": histograms(
-                {key: {name: of[key] for name, of in found.items()} for key in SHOWN}, "Masks, photo by photo"
-            )
-        },
-        claims(found) if papers else [],
-    )
+        ["", *found, "in the paper: CASM and Baseline"], rows, records,
+        {"": histograms(panels, "Masks, photo by photo")}, claims(found) if papers else [],
+    )  # fmt: skip
 
 
 def claims(found: dict[str, dict[str, Any]]) -> list[Claim]:
     """Of the first mapping beside the second."""
     (ours, a), (theirs, b) = list(found.items())[:2]
-    made = [
-        Claim(
-            f"{ours}'s masks have a lower {key} than {theirs}'s",
-            PAPER[key],
-            f"{ours} - {theirs}: {text(difference, signed=True)}",
-            verdict_below([difference]),
-        )
-        for key in (TOTAL_VARIATION, ENTROPY)
-        for difference in [apart(a[key], b[key])]
-    ]
+
+    def less_spread(pairs: npt.NDArray[np.float64]) -> float:
+        return spread(pairs[:, 0]) - spread(pairs[:, 1])
+
     pairs = np.column_stack([b[AREA], a[AREA]])
-    less = Number(_less_spread(pairs), *bootstrap_statistic(pairs, _less_spread))
-    shown = Number(-less.value, -less.high, -less.low)
+    less = Number(less_spread(pairs), *bootstrap_statistic(pairs, less_spread))
+    says = {key: f"{ours}'s masks have a lower {key} than {theirs}'s" for key in (TOTAL_VARIATION, ENTROPY)}
+    below = {key: apart(a[key], b[key]) for key in says} | {SPREAD: less}
+    shown = below | {SPREAD: turned(less)}
+    says[SPREAD] = f"The volume of {ours}'s masks varies more than that of {theirs}'s"
     return [
-        *made,
-        Claim(
-            f"The volume of {ours}'s masks varies more than that of {theirs}'s",
-            PAPER[SPREAD],
-            f"{ours} - {theirs}: {text(shown, signed=True)}",
-            verdict_below([less]),
-        ),
+        Claim(said, PAPER[key], f"{ours} - {theirs}: {text(shown[key], signed=True)}", verdict_below([below[key]]))
+        for key, said in says.items()
     ]
-
-
-def _less_spread(pairs: npt.NDArray[np.float64]) -> float:
-    """How much less the second column is spread than the first: (N, 2) -> float."""
-    return spread(pairs[:, 0]) - spread(pairs[:, 1])
-
-
-def spread_of(volumes: npt.ArrayLike) -> Number:
-    """The standard deviation over photos, with its 95 % interval."""
-    array = np.asarray(volumes, np.float64)
-    return Number(spread(array), *bootstrap_statistic(array, spread))
 
 
 def text(number: Number, signed: bool = False) -> str:

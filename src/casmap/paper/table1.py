@@ -20,70 +20,47 @@ from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table
 from casmap.reporting import SILENT, Reporter
 
 MEASURES = {
-    f"LE, {ALPHA_ONE}": "LE ↓",
-    f"LE, {OWN_RULE}": "LE, authors' rule ↓",
-    f"LE, {OWN_ALPHA}": "LE, own alpha ↓",
-    "OM": "OM ↓",
-    "F1": "F1 ↑",
-    "PxAP": "PxAP ↑",
-    "mask IoU": "mask IoU ↑",
-}
+    f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "LE, authors' rule ↓", f"LE, {OWN_ALPHA}": "LE, own alpha ↓",
+    "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑", "mask IoU": "mask IoU ↑",
+}  # fmt: skip
 SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑"}
 SIDE = 120  # of a picture on the page
 
 
 def run_table1(
-    data: str,
-    *,
-    mappings: Sequence[Path],
-    classifier: str,
-    out: Path,
-    boxes: Path | None = None,
-    masks: Path | None = None,
-    split: str | None = None,
-    size: int = 224,
-    unseen: bool = False,
-    train: str | None = None,
-    only: Sequence[str] = (),
-    few: int = 100,
-    reporter: Reporter = SILENT,
-) -> Outcome:
+    data: str, *, mappings: Sequence[Path], classifier: str, out: Path, boxes: Path | None = None,
+    masks: Path | None = None, split: str | None = None, size: int = 224, unseen: bool = False,
+    train: str | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
+) -> Outcome:  # fmt: skip
     """Put mappings beside baselines on photos as the command line names them; see `measure_table1`."""
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
-    to_learn = None if train is None else open_photos(train)
-    return table1(
-        measure_table1(
-            photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, to_learn=to_learn,
-            only=only, few=few, reporter=reporter,
-        )
-    )  # fmt: skip
+    return table1(measure_table1(
+        photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, only=only, few=few,
+        to_learn=None if train is None else open_photos(train), reporter=reporter,
+    ))  # fmt: skip
 
 
 def table1(table: Table1) -> Outcome:
     """All that was measured, ranked; claims are about rows told the true class, where a class is told."""
-    return Outcome(
-        "table1",
-        "Table 1: beside other methods",
-        notes(table),
-        *_rows(table),
-        records(table),
-        dict(_figures(table)),
-        list(_claims(table)),
-        _summary(table),
-    )
+    figures, claims = dict(_figures(table)), list(_claims(table))
+    head, rows = _rows(table)
+    text, title = notes(table), "Table 1: beside other methods"
+    return Outcome("table1", title, text, head, rows, records(table), figures, claims, _summary(table))
 
 
 def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
     """Head and rows as they are printed."""
     ours = table.lines[0]
+    words = {"worse": "it is worse", "tie": "a tie", "better": "it is better"}
     first, *others = _measured(table, MEASURES)
     head = ["", "is told", MEASURES[first], f"{ours.name} - it", *(MEASURES[key] for key in others)]
+
     rows = [
         [
             line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""),
             line.entry.told,
             _percent(line.numbers[first]),
-            "" if line is ours else _apart(difference(ours, line)),
+            "" if line is ours else f"{points(d := difference(ours, line))}\n{words[verdict(d)]}",
             *(_percent(line.numbers.get(key)) for key in others),
             _milliseconds(line.milliseconds),
             str(len(line.entry.chosen)),
@@ -142,13 +119,10 @@ def records(table: Table1) -> list[dict[str, Any]]:
         for key, number in line.numbers.items():
             record |= columns(key, number)
         record |= {
-            "milliseconds": line.milliseconds,
-            "photos": len(line.entry.chosen),
-            "own alphas": list(line.alphas),
-            "rule": None if line.entry.rule is None else line.entry.rule.words,
-            "its best way": line.strongest,
+            "milliseconds": line.milliseconds, "photos": len(line.entry.chosen), "own alphas": list(line.alphas),
+            "rule": None if line.entry.rule is None else line.entry.rule.words, "its best way": line.strongest,
             "paper LE": _paper(table, line),
-        }
+        }  # fmt: skip
         for place, mine in enumerate(table.lines[: table.mappings]):
             if line is not mine:
                 record |= columns(f"LE difference of {mine.name}" if place else "LE difference", difference(mine, line))
@@ -197,12 +171,10 @@ def verdict(apart: Number) -> str:
 
 def _figures(table: Table1) -> Iterator[tuple[str, bytes]]:
     """The photos in a row, and each row's maps over them, by the ends of the files' names."""
-    photos = [table.crops.pictures[i] for i in table.shown]
-    if photos:
+    if photos := [table.crops.pictures[i] for i in table.shown]:
         yield "-the photos", _strip(photos)
         for line in table.ranked:
-            found = [_shown(photo, mask) for photo, mask in zip(photos, line.shown, strict=True)]
-            yield f"-maps of {file_name(line.name)}", _strip(found)
+            yield f"-maps of {file_name(line.name)}", _strip(list(map(_shown, photos, line.shown)))
 
 
 def _shown(photo: Image, mask: npt.NDArray[np.floating]) -> Image:
@@ -220,10 +192,6 @@ def _strip(images: list[Image]) -> bytes:
 
 def _measured(table: Table1, titles: dict[str, str]) -> list[str]:
     return [key for key in titles if any(key in line.numbers for line in table.lines)]
-
-
-def _apart(apart: Number) -> str:
-    return f"{points(apart)}\nit is {verdict(apart)}".replace("it is tie", "a tie")
 
 
 def _percent(number: Number | None) -> str:

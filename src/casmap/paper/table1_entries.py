@@ -2,10 +2,12 @@
 
 import hashlib
 import inspect
+import io
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -15,29 +17,39 @@ import torch
 from onnxruntime import InferenceSession
 from torch.nn.functional import interpolate
 
-from casmap.baselines import Baseline, Method
-from casmap.baselines.support import black_box, blurring, relevance, reversed_network
+from casmap.baselines import Baseline, Method, TrainingData
+from casmap.baselines.support import black_box, blurring, relevance
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
+from casmap.errors import Unsuited, UserError
 from casmap.evaluation.evaluate import Floats, System, center_system, whole_system
 from casmap.evaluation.rules import Rule
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
+from casmap.io.atomic import write_whole
 from casmap.models import class_activation, folding
 from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.network import SaliencyNetwork
 from casmap.paper.crops import Crops, Indices
-from casmap.paper.maps import Kept, Maps
-from casmap.paper.timing import Work
+from casmap.tools.classifiers import fingerprint
 from casmap.tools.export import classifier_alone
+from casmap.training.first_classifier import first_classifier
+from casmap.training.recipes import QUICK
+from casmap.training.run import Run
 
 BATCH = 8  # photos that a network sees at a time; their maps are then kept
 # Programs that baselines work with, beside their own.
-SHARED = (relevance, reversed_network, blurring, black_box, class_activation, folding)
+SHARED = (relevance, blurring, black_box, class_activation, folding)
 folded_once = lru_cache(maxsize=2)(folding.folded)  # a copy for all baselines, and one of a ResNet-18
 PAPER = {"CASM": 36.1, "Baseline": 53.5}  # LE of the paper's own two, in percent
+# A ResNet-18 for the baselines that a backbone does not suit: no ReLU, no linear head, no feature maps. It learns at
+# 128 px, for time's sake, whatever the size of the pictures that it is then shown.
+FALLBACK = QUICK.replace(backbone="resnet18", size=128, first_epochs=30, first_steps=None)
+FAILURES = (RuntimeError, NotImplementedError, AttributeError, IndexError)  # of libraries, in what they do not know
+
+Work = Callable[[Indices], object]
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Entry:
     told: str
     chosen: Indices
     masks: Callable[[Indices], Floats]
-    work: Callable[[Indices], object]
+    work: Work
     sees: Indices | None = None
     rule: Rule | None = None
     batch: int = BATCH
@@ -84,14 +96,10 @@ def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Cr
     found = np.concatenate([masks for masks, _ in parts])
     classes = [seen for _, seen in parts if seen is not None]
     return Entry(
-        name,
-        "nothing",
-        np.arange(len(crops)),
-        lambda chosen: found[chosen],
-        lambda chosen: system(crops.pictures[chosen]),
-        np.concatenate(classes) if classes else None,
+        name, "nothing", np.arange(len(crops)), lambda chosen: found[chosen],
+        lambda chosen: system(crops.pictures[chosen]), np.concatenate(classes) if classes else None,
         paper_le=PAPER.get(name),
-    )
+    )  # fmt: skip
 
 
 def bare(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
@@ -125,16 +133,21 @@ def constant_entries(crops: Crops) -> Iterator[Entry]:
 
 
 class BaselineMaps:
-    """A baseline at work: makes the maps of photos, and keeps them in a store.
+    """A baseline at work: makes the maps of photos once, and keeps them in a folder, a file for each photo and class.
 
-    What is kept goes by the program and the weights of the method and of the classifier, too: maps of another state of
-    any of them are not taken.
+    The folder's name goes by the program and the weights of the method and of the classifier, too: maps of another
+    state of any of them are not taken. The predicted class, where it is the true one, is not asked twice.
     """
 
-    def __init__(self, baseline: Baseline, method: Method, classifier: Classifier, crops: Crops, store: Maps) -> None:
-        self.baseline, self.method, self.classifier, self.crops, self.store = baseline, method, classifier, crops, store
+    def __init__(self, baseline: Baseline, method: Method, classifier: Classifier, crops: Crops, folder: Path) -> None:
+        self.baseline, self.method, self.classifier, self.crops = baseline, method, classifier, crops
         self.quick = folded_once(classifier)
-        self.kept_as = f"{baseline.name} {_fingerprint(baseline, method, classifier)}"
+        kind = method if inspect.isfunction(method) else type(method)
+        programs = "".join(map(inspect.getsource, (inspect.getmodule(kind) or kind, *SHARED)))
+        learned = getattr(method, "network", None)
+        weights = [fingerprint(f) for f in (classifier, learned) if isinstance(f, torch.nn.Module)]
+        state = hashlib.sha256(" ".join([str(baseline.masks), programs, *weights]).encode()).hexdigest()[:8]
+        self.folder = folder / f"{baseline.name} {state}".replace(" ", "-")
 
     def entries(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entry]:
         """A row for each class that it is told; in few photos if it is slow, in those not shown if it was shown boxes.
@@ -164,17 +177,18 @@ class BaselineMaps:
             made = self.explain(classes, absent).numpy()
             seconds = (time.perf_counter() - began) / len(absent)
             for i, each in zip(absent, made, strict=True):
-                self.store.keep(self.kept_as, self.crops.names[i], classes[i], Kept(each, seconds))
+                content = io.BytesIO()
+                np.savez(content, map=each.astype(np.float16), seconds=seconds)
+                write_whole(self._path(i, classes), content.getvalue())
             kept = [self._find(i, classes) for i in chosen]
         side = self.crops.size
-        small = [torch.from_numpy(found.map)[None, None] for found in kept if found is not None]
+        small = [torch.from_numpy(found[0])[None, None] for found in kept if found is not None]
         full = [interpolate(each, (side, side), mode="bilinear", align_corners=False) for each in small]
         return torch.cat(full)[:, 0].numpy()
 
     def seconds(self, classes: Indices, chosen: Indices) -> float:
         """What a map of the chosen photos took when it was made; the median."""
-        kept = [self._find(i, classes) for i in chosen]
-        return float(np.median([found.seconds for found in kept if found is not None]))
+        return float(np.median([found[1] for i in chosen if (found := self._find(i, classes)) is not None]))
 
     def explain(self, classes: Indices, chosen: Indices) -> torch.Tensor:
         """Maps (n, h, w) from 0 to 1 of the chosen photos for their classes (N,), made anew."""
@@ -185,16 +199,43 @@ class BaselineMaps:
             maps = self.method(f, images, torch.from_numpy(classes[chosen]))
         return maps if self.baseline.masks else min_max(maps, torch.finfo(maps.dtype).tiny)
 
-    def _find(self, number: int, classes: Indices) -> Kept | None:
-        return self.store.find(self.kept_as, self.crops.names[number], classes[number])
+    def _find(self, number: int, classes: Indices) -> tuple[npt.NDArray[np.float32], float] | None:
+        """A map (h, w) and the seconds that it took, if it was made; a damaged file counts as none."""
+        try:
+            with np.load(self._path(number, classes)) as file:
+                return file["map"].astype(np.float32), float(file["seconds"])
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            return None
+
+    def _path(self, number: int, classes: Indices) -> Path:
+        name = hashlib.sha256(self.crops.names[number].encode()).hexdigest()[:20]
+        return self.folder / f"{name}-{classes[number]}.npz"
 
 
-def _fingerprint(baseline: Baseline, method: Method, classifier: Classifier) -> str:
-    """Of the program of a method, of what it has learned, and of what it explains."""
-    kind = method if inspect.isfunction(method) else type(method)
-    programs = (inspect.getmodule(kind) or kind, *SHARED)
-    digest = hashlib.sha256(f"{baseline.masks} ".encode() + "".join(map(inspect.getsource, programs)).encode())
-    for network in (classifier, getattr(method, "network", None)):
-        for name, tensor in sorted(network.state_dict().items() if isinstance(network, torch.nn.Module) else ()):
-            digest.update(name.encode() + tensor.numpy().tobytes())
-    return digest.hexdigest()[:8]
+def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, seen: Indices, folder: Path) -> BaselineMaps:
+    """A baseline at work on the classifier of the data, which sees the classes (N,), or on a ResNet-18 instead.
+
+    Whether it suits a classifier shows when it is asked for one map, which is kept.
+    """
+    try:
+        maps = BaselineMaps(baseline, baseline.ready(data), data.classifier, crops, folder)
+        try:
+            maps.masks(seen, crops.drawn[:1])
+        except FAILURES as error:
+            raise Unsuited(str(error)) from error
+        return maps
+    except Unsuited as error:
+        name, without = FALLBACK.backbone, f"{baseline.name} cannot explain a {data.classifier.backbone}"
+        if data.photos is None:
+            raise UserError(
+                f"{without}: with --train PHOTOS it explains a {name} trained on them; or name others with --only."
+            ) from error
+        data.reporter.message(f"{without}, and explains a {name} instead: {error}")
+    learned = data.folder / name
+    run = Run(learned, FALLBACK, resume=True, reporter=data.reporter)
+    with run.begun(data.photos):
+        trained, _ = first_classifier(data.photos, FALLBACK, run)
+    classifier = trained.cpu().eval().requires_grad_(False)
+    instead = replace(data, classifier=classifier, file=learned / "classifier.safetensors", folder=learned)
+    renamed = replace(baseline, name=f"{baseline.name} (of a {name})", paper_le=None)
+    return BaselineMaps(renamed, renamed.ready(instead), classifier, crops, folder)

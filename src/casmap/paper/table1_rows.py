@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -22,16 +23,15 @@ from casmap.io.atomic import write_whole
 from casmap.models.classifier import Classifier
 from casmap.models.files import save_classifier
 from casmap.paper.crops import Crops, Indices, read_crops
-from casmap.paper.fallback import maps_of
-from casmap.paper.maps import Maps
 from casmap.paper.study import Study
-from casmap.paper.table1_entries import Entry, bare, constant_entries, mapping_entry, see
-from casmap.paper.timing import milliseconds
+from casmap.paper.table1_entries import Entry, Work, bare, constant_entries, mapping_entry, maps_of, see
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
 
 SHOWN = 7  # photos on the page
 ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
+ROUNDS, PATIENCE, BATCH = 5, 10.0, 8  # of timing, the seconds that all rounds of one way may take, photos at a time
+REST = 0.1  # seconds for which threads of the work before may still spin, and take a core from the one timed
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,9 @@ class Table1:
 
 
 def measure_table1(
-    photos: PhotoSet,
-    *,
-    mappings: Sequence[Path],
-    classifier: str,
-    out: Path,
-    size: int = 224,
-    unseen: bool = False,
-    to_learn: PhotoSet | None = None,
-    only: Sequence[str] = (),
-    few: int = 100,
-    reporter: Reporter = SILENT,
-) -> Table1:
+    photos: PhotoSet, *, mappings: Sequence[Path], classifier: str, out: Path, size: int = 224, unseen: bool = False,
+    to_learn: PhotoSet | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
+) -> Table1:  # fmt: skip
     """Measure mappings and baselines on annotated photos; what is made is kept in `out`: a second start goes on.
 
     unseen: the photos' classes may be new to the classifier; then baselines have the predicted class only.
@@ -105,12 +96,16 @@ def measure_table1(
     file = out / "classifier.safetensors"
     if knows:
         save_classifier(file, f, list(photos.classes), {"origin": "What the baselines explain."})
-    seen = see(f, crops.pictures)
-    learned, boxes_of = learned_in(out, to_learn), largest_boxes(crops)[to_fit]
-    material = TrainingData(f, file, to_learn, crops.pictures[to_fit], boxes_of, learned, reporter)
+    seen, learned = see(f, crops.pictures), out
+    if to_learn is not None:  # another folder for others
+        content = json.dumps([list(to_learn.classes), list(to_learn.names), to_learn.labels.tolist()])
+        learned = out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    sizes = [np.prod(truth.boxes[:, 2:] - truth.boxes[:, :2], axis=1) for truth in crops.truths]
+    largest = np.stack([truth.boxes[of.argmax()] for truth, of in zip(crops.truths, sizes, strict=True)])
+    material = TrainingData(f, file, to_learn, crops.pictures[to_fit], largest[to_fit], learned, reporter)
     entries = [mapping_entry(*named, photos, crops) for named in zip(names_of(list(mappings)), mappers, strict=True)]
     for baseline in baselines:
-        maps = maps_of(baseline, material, crops, seen, Maps(out / "maps"))
+        maps = maps_of(baseline, material, crops, seen, out / "maps")
         classes = seen if maps.classifier is f else see(maps.classifier, crops.pictures)
         entries += maps.entries(classes, knows, to_fit, few)
     entries += constant_entries(crops)
@@ -123,27 +118,26 @@ def measure_table1(
     for entry in entries:
         parts = np.array_split(entry.chosen, -(-len(entry.chosen) // entry.batch))
         found = np.concatenate([entry.masks(part) for part in reporter.track(parts, entry.name)])
-        time = times[entry.work] if entry.seconds is None else 1000 * entry.seconds(entry.chosen)
-        lines.append(measure(entry, found, crops, time, show))
+        took = times[entry.work] if entry.seconds is None else 1000 * entry.seconds(entry.chosen)
+        lines.append(measure(entry, found, crops, took, show))
     return Table1(lines, len(mappings), times[alone], crops, show.tolist())
 
 
 def choose_baselines(
-    only: Sequence[str],
-    to_learn: PhotoSet | None,
-    photos: PhotoSet | None,
-    to_fit: npt.NDArray[np.bool_],
+    only: Sequence[str], to_learn: PhotoSet | None, photos: PhotoSet | None, to_fit: npt.NDArray[np.bool_],
     reporter: Reporter,
-) -> list[Baseline]:
+) -> list[Baseline]:  # fmt: skip
     """The baselines asked for, which must be possible; or all, but those for which something is missing; it is named.
 
     to_learn: photos to learn from. photos: those to measure on, if the classifier knows their classes. to_fit (N,):
-    those of them whose boxes may be shown.
+    those of them whose boxes may be shown. All stand as in the paper's table, newer ones after those, and last what
+    learns.
     """
+    in_order = sorted(BASELINES.values(), key=lambda b: (b.learn is not None, b.paper_le is None, -(b.paper_le or 0)))
     asked = [find_baseline(name) for name in only]
     if to_learn is not None and photos is not None and list(to_learn.classes) != list(photos.classes):
         raise UserError("The photos to train on are of other classes than those to measure on.")
-    chosen = list({baseline.name: baseline for baseline in asked or sorted(BASELINES.values(), key=_place)}.values())
+    chosen = list({baseline.name: baseline for baseline in asked or in_order}.values())
     missing = {}
     for baseline in chosen:
         if baseline.extra is not None and find_spec(baseline.extra) is None:
@@ -163,17 +157,27 @@ def choose_baselines(
     return [baseline for baseline in chosen if baseline.name not in missing]
 
 
-def _place(baseline: Baseline) -> tuple[bool, bool, float]:
-    """Where a baseline stands among all: as in the paper's table, newer ones after those, and last what learns."""
-    return baseline.learn is not None, baseline.paper_le is None, -(baseline.paper_le or 0)
+def milliseconds(works: Sequence[Work], photos: int) -> list[float]:
+    """For a photo, the median over rounds in which each has its turn; a work is given the numbers of the photos.
+
+    A first turn with one photo warms it up, a second tells how many its patience allows, one at least.
+
+    >>> sleeping, idle = milliseconds([lambda chosen: time.sleep(0.001 * len(chosen)), len], photos=3)
+    >>> sleeping > idle
+    True
+    """
+    _, once = ([_seconds(work, 1) for work in works] for _ in range(2))
+    counts = [max(1, min(BATCH, photos, int(PATIENCE / ROUNDS / max(seconds, 1e-6)))) for seconds in once]
+    turns = [[_seconds(*pair) for pair in zip(works, counts, strict=True)] for _ in range(ROUNDS)]
+    return [1000 * float(median / count) for median, count in zip(np.median(turns, axis=0), counts, strict=True)]
 
 
-def learned_in(out: Path, to_learn: PhotoSet | None) -> Path:
-    """The folder for what is learned from photos: another one for others."""
-    if to_learn is None:
-        return out
-    content = json.dumps([list(to_learn.classes), list(to_learn.names), to_learn.labels.tolist()])
-    return out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+def _seconds(work: Work, count: int) -> float:
+    """How long it works on each of the first `count` photos, in all; after a rest."""
+    time.sleep(REST)
+    began = time.perf_counter()
+    work(np.arange(count))
+    return time.perf_counter() - began
 
 
 def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
@@ -186,13 +190,7 @@ def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
     return Study(out, {"size": crops.size, "photos": pictures[:8], "classifier": fingerprint(classifier)[:8]})
 
 
-def largest_boxes(crops: Crops) -> npt.NDArray[np.float64]:
-    """The largest true box (N, 4) of each photo."""
-    sizes = [np.prod(truth.boxes[:, 2:] - truth.boxes[:, :2], axis=1) for truth in crops.truths]
-    return np.stack([truth.boxes[size.argmax()] for truth, size in zip(crops.truths, sizes, strict=True)])
-
-
-def measure(entry: Entry, masks: Floats, crops: Crops, time: float, show: Indices) -> Line:
+def measure(entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices) -> Line:
     """A row: all that `measure_masks` tells, LE at the row's own alpha, and by its authors' rule."""
     mapped = crops.mapped(entry.chosen, masks, entry.sees)
     row = measure_masks(entry.name, mapped)
@@ -201,7 +199,7 @@ def measure(entry: Entry, masks: Floats, crops: Crops, time: float, show: Indice
     if entry.rule is not None:
         errors[OWN_RULE] = entry.rule.errors(mapped, crops.pictures[entry.chosen])
     numbers = row.numbers | {f"LE, {way}": mean_of(values) for way, values in errors.items()}
-    return Line(entry, numbers, errors, alphas, time, masks[np.searchsorted(entry.chosen, show)])
+    return Line(entry, numbers, errors, alphas, took, masks[np.searchsorted(entry.chosen, show)])
 
 
 def difference(ours: Line, theirs: Line) -> Number:

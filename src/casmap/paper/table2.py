@@ -112,9 +112,7 @@ def table2(values: dict[Variant, dict[str, Any]], setting: Setting) -> Outcome:
     rows, records = [], []
     for variant, of in numbers.items():
         area = values[variant]["area"]
-        cells = [
-            Cell(percent(of[key]), best=of[key].value == best[key]) if key in of else Cell("-") for key in MEASURES
-        ]
+        cells = [Cell(percent(of[key]), of[key].value == best[key]) if key in of else Cell("-") for key in MEASURES]
         paper = [Cell("-" if value is None else f"{value:.1f}") for value in variant.paper]
         rows.append([Cell(variant.name), *cells, Cell(f"{area:.2f}"), *paper])
         records.append(
@@ -126,18 +124,15 @@ def table2(values: dict[Variant, dict[str, Any]], setting: Setting) -> Outcome:
     by_letter = {variant.letter: (variant, of) for variant, of in values.items()}
     photos = len(values[VARIANTS[0]]["LE"])
     return Outcome(
-        "table2",
-        "Table 2: score, sharing and thinning",
+        "table2", "Table 2: score, sharing and thinning",
         f"{setting.data}, seed {setting.recipe.seed}; {photos} photos held out. Each row is a training of its own, all "
         "from the same f(0). E: entropy, C: classification loss; Y, N: encoder shared or not. The periods of L100 and "
         "L1000 are as long a part of the run as in the paper, rounded up to whole steps. OM, LE and F1 in percent at "
         "alpha 1, with 95 % intervals over photos.",
-        ["", "OM ↓", "LE ↓", "F1 ↑", "area", "paper's OM", "LE", "F1"],
-        rows,
-        records,
+        ["", "OM ↓", "LE ↓", "F1 ↑", "area", "paper's OM", "LE", "F1"], rows, records,
         {"": ranked({v.name: of["LE"] for v, of in numbers.items()}, "LE in percent, 95 %", marked=["(e) E Y L100"])},
         [conclude(says, *what, by_letter) for says, what in CONCLUSIONS.items()],
-    )
+    )  # fmt: skip
 
 
 def conclude(says: str, measure: str, pairs: Pairs, rows: dict[str, tuple[Variant, dict[str, Any]]]) -> Claim:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from casmap.data.photos import PhotoSet
 from casmap.data.subsets import of_classes
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, annotated, localization_errors, map_photos
@@ -42,7 +41,10 @@ def run_table3(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> O
     """Six trainings, each with its own f(0) that has seen its classes only, each measured on all subsets."""
     photos, held_out = setting.both()
     subsets = split_classes(list(photos.classes), setting.recipe.seed)
-    of_subset = which_subset(held_out, subsets)
+    letter_of = {name: letter for letter, names in subsets.items() for name in names}
+    of_subset = np.array([letter_of[held_out.classes[held_out.labels[index]]] for index in annotated(held_out)])
+    if absent := [letter for letter in SHARES if letter not in of_subset]:
+        raise UserError(f"No photo to measure on is of a class in subset {absent[0]}: give more photos.")
     study, trainings = begin("table3", setting, photos, held_out, out, reporter)
     base = from_nothing(algorithm1_only(setting.recipe))
 
@@ -82,15 +84,6 @@ def split_classes(classes: list[str], seed: int) -> dict[str, list[str]]:
     return {letter: [classes[i] for i in sorted(part)] for letter, part in zip(SHARES, parts, strict=True)}
 
 
-def which_subset(photos: PhotoSet, subsets: dict[str, list[str]]) -> Letters:
-    """The letter of each photo measured (N,)."""
-    letter_of = {name: letter for letter, names in subsets.items() for name in names}
-    found = np.array([letter_of[photos.classes[photos.labels[index]]] for index in annotated(photos)])
-    if absent := [letter for letter in SHARES if letter not in found]:
-        raise UserError(f"No photo to measure on is of a class in subset {absent[0]}: give more photos.")
-    return found
-
-
 def table3(errors: dict[str, Floats], of_subset: Letters, setting: Setting) -> Outcome:
     """LE (N,) of each training, cut up by the subset (N,) of each photo."""
     numbers = {
@@ -100,45 +93,28 @@ def table3(errors: dict[str, Floats], of_subset: Letters, setting: Setting) -> O
     best = {column: min(of[column].value for of in numbers.values()) for column in (*SHARES, "All")}
     rows, records = [], []
     for letters, of in numbers.items():
-        cells = [
-            Cell(
-                percent(number).replace(" ", "\n", 1),
-                number.value == best[column],
-                unseen=column in SHARES and column not in letters,
-            )
-            for column, number in of.items()
-        ]
-        name = _named(letters) if len(letters) < len(SHARES) else "All"
-        theirs = [
-            Cell(f"{value:.1f}", unseen=column in SHARES and column not in letters)
-            for column, value in zip(of, PAPER[letters], strict=True)
-        ]
-        rows += [[Cell(name), *cells], [Cell("in the paper"), *theirs]]
+        cells, theirs = [Cell(_named(letters) if len(letters) < len(SHARES) else "All")], [Cell("in the paper")]
         for (column, number), value in zip(of.items(), PAPER[letters], strict=True):
             seen = "" if column == "All" else column in letters
+            cells.append(Cell(percent(number).replace(" ", "\n", 1), number.value == best[column], seen is False))
+            theirs.append(Cell(f"{value:.1f}", unseen=seen is False))
             record = {"trained on": letters, "tested on": column, "seen": seen}
             records.append(record | columns("LE", number) | {"paper LE": value})
+        rows += [cells, theirs]
     partial_ones = TRAINED_ON[:-1]
     lost = {letters: errors[letters] - errors[TRAINED_ON[-1]] for letters in partial_ones}  # difficulty cancels
     gaps = {letters: gap([lost[letters]], of_subset, [letters]) for letters in partial_ones}
     most = partial_ones[1:]  # those trained on half of the classes or more
     pooled = gap([lost[letters] for letters in most], of_subset, list(most))
     return Outcome(
-        "table3",
-        "Table 3: unseen classes",
+        "table3", "Table 3: unseen classes",
         f"{setting.data}, seed {setting.recipe.seed}; {len(of_subset)} photos held out. LE in percent at alpha 1, with "
         "95 % intervals over photos; rows: the subsets of classes trained on, columns: those tested on; shaded, in "
         "italics: never seen, neither by the mapping nor by f(0). Thinning L.",
-        ["trained on", *SHARES, "All"],
-        rows,
-        records,
-        {
-            "": ranked(
-                {_named(letters): number for letters, number in gaps.items()}, "LE lost: unseen - seen, points, 95 %"
-            )
-        },
+        ["trained on", *SHARES, "All"], rows, records,
+        {"": ranked({_named(of): lost for of, lost in gaps.items()}, "LE lost: unseen - seen, points, 95 %")},
         claims(gaps, pooled),
-    )
+    )  # fmt: skip
 
 
 def gap(losses: list[Floats], of_subset: Letters, trained_on: list[str]) -> Number:
@@ -169,18 +145,14 @@ def claims(gaps: dict[str, Number], pooled: Number) -> list[Claim]:
     return [
         Claim(
             "With half of the classes or more to train on, unseen ones lose no more than "
-            f"{100 * SMALL:.0f} points of LE beside seen ones",
-            paper,
-            f"the four together {points(pooled)}; {here}",
+            f"{100 * SMALL:.0f} points of LE beside seen ones", paper, f"the four together {points(pooled)}; {here}",
             FAILS if pooled.low > SMALL else HOLDS if pooled.high < SMALL else TIE,
         ),
         Claim(
             "With a fifth of the classes, unseen ones lose more than seen ones",
-            f"{_named(TRAINED_ON[0])} {_paper_gap(TRAINED_ON[0]):+.1f}",
-            points(fifth),
-            verdict_below([turned(fifth)]),
+            f"{_named(TRAINED_ON[0])} {_paper_gap(TRAINED_ON[0]):+.1f}", points(fifth), verdict_below([turned(fifth)]),
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _paper_gap(letters: str) -> float:

@@ -43,8 +43,7 @@ class Trainings:
     def mapping(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> Path:
         """The file of a mapping, trained on these photos from that f(0)."""
         name = f"{SCORES[recipe.score].letter}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
-        given = hashlib.sha256(classifier.read_bytes()).hexdigest()
-        folder = self._folder(name, photos, recipe, given)
+        folder = self._folder(name, photos, recipe, hashlib.sha256(classifier.read_bytes()).hexdigest())
         done = folder / "mapping.safetensors"
         if not done.exists():
             how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
@@ -81,15 +80,9 @@ class Entries:
 
     @classmethod
     def open(
-        cls,
-        name: str,
-        setting: Setting,
-        *,
-        mappings: Files,
-        out: Path,
-        thinnings: dict[str, str] = PAIR,
+        cls, name: str, setting: Setting, *, mappings: Files, out: Path, thinnings: dict[str, str] = PAIR,
         reporter: Reporter = SILENT,
-    ) -> "Entries":
+    ) -> "Entries":  # fmt: skip
         """Files that were named look at DATA itself; where none was, mappings are trained on it, all from one f(0).
 
         Whatever can be refused is, before anything is trained.

@@ -17,7 +17,7 @@ import torch
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import TOLERANCE
+from casmap.evaluation.evaluate import TOLERANCE, Floats
 from casmap.evaluation.evidence import alpha_for_area
 from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
 from casmap.inference.components import binary_mask
@@ -29,8 +29,8 @@ from casmap.models.network import SaliencyNetwork
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.pair import train_pair
-from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block
+from casmap.tools.demo import train_pair
+from casmap.tools.page import SHOWN, WITH_OVERLAY, block
 from casmap.training.first_classifier import first_classifier
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
@@ -83,9 +83,7 @@ def measure(mapper: SaliencyMapper, photos: Scenes) -> dict[str, Any]:
     return dict(zip(SIDES, covered, strict=True)) | dict(zip(SHARES, shares, strict=True))
 
 
-def _looked_at(
-    mapper: SaliencyMapper, pictures: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _looked_at(mapper: SaliencyMapper, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, Floats]:
     outputs = [mapper.masks(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
     return np.concatenate([masks for masks, _ in outputs]), np.concatenate([logits for _, logits in outputs])
 
@@ -108,20 +106,13 @@ def twins(found: dict[str, dict[str, Any]], seed: int, figures: dict[str, bytes]
         about = {"mapping": name, "seed": seed, "area": AREA}
         records.append(about | columns("left", left) | columns("right", right) | shares)
     more = apart(found["CASM"]["right"], found["Baseline"]["right"])
+    claim = Claim(
+        "CASM covers more of the half that f(0) cannot use than Baseline", "its example, in words",
+        f"share of the right half's evidence, CASM - Baseline: {points(more)}", verdict_below([turned(more)]),
+    )  # fmt: skip
     return Outcome(
-        "twins",
-        f"Split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}",
+        "twins", f"Split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}",
         (__doc__ or "").strip(),
         ["", "left (f(0) uses it)", "right (f(0) cannot)", "binary area", "f accuracy, left hidden", "right hidden"],
-        rows,
-        records,
-        figures,
-        [
-            Claim(
-                "CASM covers more of the half that f(0) cannot use than Baseline",
-                "its example, in words",
-                f"share of the right half's evidence, CASM - Baseline: {points(more)}",
-                verdict_below([turned(more)]),
-            )
-        ],
-    )
+        rows, records, figures, [claim],
+    )  # fmt: skip

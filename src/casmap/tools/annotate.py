@@ -27,19 +27,11 @@ class AnnotationResult:
 
 
 def annotate(
-    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    *,
-    format: str,
-    mapping: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] = "annotations",
-    classes: Classes = "folder",
-    objects: Which = "largest",
-    min_area: float = SMALLEST,
-    alpha: float = 1.0,
-    rle: bool = WriteOptions.rle,
-    prefix: str = WriteOptions.prefix,
-    reporter: Reporter = SILENT,
-) -> AnnotationResult:
+    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
+    mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "annotations",
+    classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
+    rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, reporter: Reporter = SILENT,
+) -> AnnotationResult:  # fmt: skip
     """Find the objects of photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
     photos: files, folders, patterns. classes: of the folder a photo is in, as the mapping's classifier sees it, or one

@@ -9,8 +9,6 @@ from typing import Any
 import cv2
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
@@ -24,10 +22,8 @@ from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import opened, short_names
-from casmap.tools.page import Section, data_address, write_page
-from casmap.tools.pictures import block
-from casmap.tools.versions import VERSIONS, WHOLE, inpainted, versions
+from casmap.tools.classifiers import VERSIONS, WHOLE, answers, named, opened
+from casmap.tools.page import Section, block, data_address, write_page
 
 BATCH = 16
 SMALL = 56  # side of the masks that are kept for all photos
@@ -81,14 +77,9 @@ class CheckResult:
 
 
 def check(
-    mapping: Path,
-    data: str,
-    *,
-    classifiers: Sequence[str] = (),
-    out: Path = Path("check"),
-    split: str | None = None,
+    mapping: Path, data: str, *, classifiers: Sequence[str] = (), out: Path = Path("check"), split: str | None = None,
     reporter: Reporter = SILENT,
-) -> CheckResult:
+) -> CheckResult:  # fmt: skip
     """Look at all photos, ask the mapping's own classifier and others, and write check.html, .csv and .json."""
     photos = open_photos(data, held_out=True, split=split)
     mapper = SaliencyMapper.load(mapping)
@@ -96,8 +87,7 @@ def check(
         raise UserError(
             "This mapping has an encoder of its own, which tells no classes: there is nothing to check with."
         )
-    names = short_names(list(classifiers))
-    others = {name: opened(place, photos) for name, place in zip(names, classifiers, strict=True)}
+    others = {name: opened(place, photos) for name, place in named(classifiers).items()}
     checked = look(mapper, photos, others, reporter)
     write_check(checked, photos, mapper, out)
     return checked
@@ -115,58 +105,29 @@ def look(mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier]
         chosen = list(range(at, min(at + BATCH, len(photos))))
         pictures = np.stack([resize(photos.image(index), mapper.size, "squash") for index in chosen])
         masks, logits = mapper.masks(pictures)
-        small.append(np.stack([resize_mask(mask) for mask in masks]))
+        small += [cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA) for mask in masks]
         wanted = logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
-        binary = binary_mask(masks)
-        filled = inpainted(pictures, binary)
-        for name, network in asked.items():
+        for name, version, seen in answers(asked, pictures, binary_mask(masks)):
             target = wanted if name == OWN else photos.labels[chosen]
-            for version, images in versions(pictures, binary, filled, network.mean, network.std).items():
-                seen = logits_of(network, images)
-                right[name][version].append((seen.argmax(axis=1) == target).astype(np.float64))
-                if name == OWN:
-                    sure[version].append(_probability(seen, target))
+            right[name][version].append((seen.argmax(axis=1) == target).astype(np.float64))
+            if name == OWN:  # the softmax of the wanted class
+                shifted = np.exp(seen.astype(np.float64) - seen.max(axis=1, keepdims=True))
+                sure[version].append(shifted[np.arange(len(wanted)), wanted] / shifted.sum(axis=1))
     return CheckResult(
-        list(photos.names),
-        photos.labels,
-        list(photos.classes),
+        list(photos.names), photos.labels, list(photos.classes),
         {name: {version: np.concatenate(parts) for version, parts in of.items()} for name, of in right.items()},
-        {version: np.concatenate(parts) for version, parts in sure.items()},
-        np.concatenate(small),
-        known,
-    )
-
-
-def logits_of(network: Network | Classifier, images: Tensor) -> npt.NDArray[np.float32]:
-    """What a classifier, or the one in a mapping, sees in normalised images (n, 3, S, S): (n, C)."""
-    if not isinstance(network, Classifier):
-        return network.run(np.ascontiguousarray(images.numpy()))[1]
-    with torch.inference_mode():
-        return np.asarray(network(images).numpy())
-
-
-def resize_mask(mask: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """A mask as small as it is kept."""
-    return np.asarray(cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA), np.float32)
-
-
-def _probability(logits: npt.NDArray[np.float32], wanted: npt.NDArray[np.int64]) -> Floats:
-    """The softmax of the wanted class: (n, C), (n,) -> (n,)."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-    return np.asarray(shifted[np.arange(len(wanted)), wanted] / shifted.sum(axis=1))
+        {version: np.concatenate(parts) for version, parts in sure.items()}, np.stack(small).astype(np.float32), known,
+    )  # fmt: skip
 
 
 def rows(checked: CheckResult) -> list[list[str]]:
     """A row for each classifier: accuracy on each version, in percent, with its interval over photos."""
-    return [
-        [name, *(percent(mean_of(of[version])) for version in (WHOLE, *VERSIONS))] for name, of in checked.right.items()
-    ]
+    return [[name, *(percent(mean_of(of[key])) for key in (WHOLE, *VERSIONS))] for name, of in checked.right.items()]
 
 
 def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, out: Path) -> None:
     """A page with the worst photos first, and all numbers."""
-    ranks = np.empty(len(checked.names), np.int64)
-    ranks[checked.worst] = np.arange(1, len(ranks) + 1)
+    ranks = np.argsort(checked.worst) + 1
     records: list[dict[str, Any]] = [
         {"photo": name, "class": checked.classes[checked.labels[index]], "worst": int(ranks[index])}
         | {f"sure, {version}": round(float(values[index]), 4) for version, values in checked.sure.items()}
@@ -184,15 +145,12 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
         Section(
             "Worst first",
             "Photos whose class is still told by what lies outside the mask, or is not told by what lies inside. From "
-            "top to bottom: the photo, mask and box, masked in, inpainted.",
-            pictures=sheet,
+            "top to bottom: the photo, mask and box, masked in, inpainted.", pictures=sheet,
         ),
-    ]
+    ]  # fmt: skip
     lead = f"{len(photos)} photos, no boxes: a mask is good if a classifier needs what it marks and nothing else."
     write_page(out / "check.html", "Can these masks be trusted?", lead, sections)
     write_whole(out / "check.csv", to_csv(records))
-    numbers = {
-        name: {version: float(values.mean()) for version, values in of.items()} for name, of in checked.right.items()
-    }
-    content = {"photos": len(checked.names), "known": checked.known, "right": numbers, "warnings": checked.complaints}
+    means = {name: {version: float(x.mean()) for version, x in of.items()} for name, of in checked.right.items()}
+    content = {"photos": len(checked.names), "known": checked.known, "right": means, "warnings": checked.complaints}
     write_whole(out / "check.json", json.dumps(content, indent=2) + "\n")

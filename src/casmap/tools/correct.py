@@ -38,16 +38,9 @@ class CorrectionResult:
 
 
 def correct(
-    mapping: Path,
-    data: str,
-    *,
-    boxes: Path | None = None,
-    masks: Path | None = None,
-    split: str | None = None,
-    out: Path = Path("runs/corrected"),
-    steps: int = STEPS,
-    reporter: Reporter = SILENT,
-) -> CorrectionResult:
+    mapping: Path, data: str, *, boxes: Path | None = None, masks: Path | None = None, split: str | None = None,
+    out: Path = Path("runs/corrected"), steps: int = STEPS, reporter: Reporter = SILENT,
+) -> CorrectionResult:  # fmt: skip
     """Measure a mapping on corrected photos, train its decoder on them, and measure again; steps 0: only measure."""
     photos = open_photos(data, boxes=boxes, masks=masks, split=split)
     before = agreement(SaliencyMapper.load(mapping), photos)
@@ -61,10 +54,8 @@ class Corrected:
     """Photos with a correction; the fourth channel is what they say, so that a crop or a mirror moves both alike."""
 
     def __init__(self, photos: PhotoSet) -> None:
-        self.photos, self.chosen = photos, annotated(photos)
-        self.classes = photos.classes
-        self.names = [photos.names[index] for index in self.chosen]
-        self.labels = photos.labels[self.chosen]
+        self.photos, self.chosen, self.classes = photos, annotated(photos), photos.classes
+        self.names, self.labels = [photos.names[index] for index in self.chosen], photos.labels[self.chosen]
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -110,10 +101,9 @@ class Agreement:
 
 def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     """Measure maps against what people said."""
-    corrected = Corrected(photos)
-    overlaps = []
-    for index in range(len(corrected)):
-        image = corrected.photos.image(corrected.chosen[index])
+    corrected, overlaps = Corrected(photos), []
+    for index, chosen in enumerate(corrected.chosen):
+        image = photos.image(chosen)
         overlaps.append(mask_iou(mapper(image).binary(), truth(corrected, index, image.shape)))
     classes = [corrected.classes[label] for label in corrected.labels]
     return Agreement(corrected.names, classes, np.array(overlaps))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from casmap.data.free_photos import free_photos
+from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
@@ -15,14 +16,13 @@ from casmap.inference.views import VIEWS
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.page import Section, curve, data_address, write_page
-from casmap.tools.pair import train_pair
-from casmap.tools.pictures import SHOWN, WITH_OVERLAY, block, side_by_side
+from casmap.tools.page import SHOWN, WITH_OVERLAY, Section, block, curve, data_address, side_by_side, write_page
 from casmap.training.checkpoints import read_log
-from casmap.training.recipes import QUICK
+from casmap.training.loop import train_mapping
+from casmap.training.recipes import QUICK, Recipe
+from casmap.training.run import Run
 
-PHOTOS = 2000
-HELD_OUT_PHOTOS = 400
+PHOTOS, HELD_OUT_PHOTOS = 2000, 400
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,30 @@ def run_demo(*, out: Path, seed: int = 0, reporter: Reporter = SILENT) -> Demo:
     if not (files / "boxes.csv").exists():  # written last
         shutil.rmtree(files, ignore_errors=True)
         write_photos(Scenes(photos=SHOWN, seed=seed + HELD_OUT, size=recipe.size), files, reporter=reporter)
-    for name in mappers:
-        if (out / "maps" / name.lower() / "boxes.jsonl").exists():
-            continue
-        mapping = out / name.lower() / "mapping.safetensors"
-        extract(files / "photos", mapping=mapping, out=out / "maps" / name.lower(), views=VIEWS)
+    for name in map(str.lower, mappers):
+        if not (out / "maps" / name / "boxes.jsonl").exists():
+            mapping = out / name / "mapping.safetensors"
+            extract(files / "photos", mapping=mapping, out=out / "maps" / name, views=VIEWS)
 
     results = compare(held_out, mappers, area=recipe.area, reporter=reporter)
     found = Demo(results, out / "table.json", out / "report.html", out / "maps")
     write_whole(found.table, to_json(results))
     write_demo_page(found.page, results, mappers, held_out, out, recipe.area or 0.0)
     return found
+
+
+def train_pair(
+    photos: PhotoSet, recipe: Recipe, *, out: Path, classifier: Path | None = None, reporter: Reporter = SILENT
+) -> dict[str, SaliencyMapper]:
+    """CASM (the recipe's thinning) and Baseline (F) from one f(0), or take up where an earlier start stopped."""
+    first = classifier or out / "casm" / "classifier.safetensors"
+    mappers = {}
+    for name, thinning, given in (("CASM", recipe.thinning, classifier), ("Baseline", "F", first)):
+        run = Run(out / name.lower(), recipe.replace(thinning=thinning), resume=True, reporter=reporter)
+        reporter.heading(f"{name}, thinning {thinning}")
+        trained = train_mapping(photos, run.recipe, run, None if given is None else str(given))
+        mappers[name] = SaliencyMapper.load(trained.mapping)
+    return mappers
 
 
 def write_demo_page(
@@ -75,45 +88,35 @@ def write_demo_page(
         if any(key in row.numbers for row in rows)
     ]
     logs = {name: read_log(out / name.lower() / "log.csv") for name in mappers}
-    curves = [
-        curve("mean mask area", "area", logs),
-        curve("lambda_R", "lambda_r", logs),
-        curve("accuracy on masked pictures", "masked_accuracy", logs),
-    ]
+    keys = {"mean mask area": "area", "lambda_R": "lambda_r", "accuracy on masked pictures": "masked_accuracy"}
     found = {name: mapper([photos.image(i) for i in range(SHOWN)]) for name, mapper in mappers.items()}
     write_whole(out / "figure2.png", encode_png(side_by_side(list(found.values()), WITH_OVERLAY)))
     photographs = block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160)
     write_whole(out / "photographs.png", encode_png(photographs))
-    pictures = [
-        (f"{name}: original, overlay, masked-in, masked-out, inpainted", data_address(block(maps, WITH_OVERLAY)))
-        for name, maps in found.items()
-    ]
+    views = "original, overlay, masked-in, masked-out, inpainted"
     sections = [
         Section(
             "Photographs",
             "Free photos, mapped in one pass each by the mapping that comes with casmap; no class was asked for.",
-            pictures=[("original, overlay, masked-in, masked-out, inpainted", data_address(photographs))],
+            pictures=[(views, data_address(photographs))],
         ),
         Section(
             "Scenes",
             f"{len(photos)} scenes never trained on, {len(photos.classes)} classes, alpha = 1, 95 % intervals. "
             f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average. "
-            f"{FORMULAS}.",
-            ["", *(row.name for row in rows)],
-            table,
+            f"{FORMULAS}.", ["", *(row.name for row in rows)], table,
         ),
         Section(
             "Maps",
             "Each creature carries three parts that tell its class: head, coat and tail; the coat is easiest to read. "
             "What is left of it in the inpainted row is what a mapping overlooked.",
-            pictures=pictures,
+            pictures=[(f"{name}: {views}", data_address(block(of, WITH_OVERLAY))) for name, of in found.items()],
         ),
         Section(
-            "Training",
-            "The price of a pixel, lambda_R, is steered so that the masks have the area asked for.",
-            curves=curves,
+            "Training", "The price of a pixel, lambda_R, is steered so that the masks have the area asked for.",
+            curves=[curve(title, key, logs) for title, key in keys.items()],
         ),
-    ]
+    ]  # fmt: skip
     lead = (
         "CASM and Baseline have the same architecture and start from the same classifier. Baseline's mapping confuses "
         "that one; CASM's confuses a classifier that goes on learning from what is left, and its past selves."

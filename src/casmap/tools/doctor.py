@@ -29,12 +29,16 @@ class Finding:
 
 def examine(folder: Path = Path()) -> list[Finding]:
     """Look at versions, threads, devices, disk, the mapping that comes along and the extras."""
+    import onnxruntime
+
+    free = shutil.disk_usage(folder).free / 1e9
+    enough = free > LITTLE
     return [
         Finding("casmap", __version__),
         Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         _threads(),
-        _disk(folder),
-        _runtime(),
+        Finding("disk", f"{free:.0f} GB free here", enough, "" if enough else "make room for trainings"),
+        Finding("ONNX Runtime", f"{onnxruntime.__version__}: {', '.join(onnxruntime.get_available_providers())}"),
         _shipped(),
         *(_extra(extra, wanted) for extra, wanted in extras().items()),
         *_devices(),
@@ -73,19 +77,6 @@ def _threads() -> Finding:
     if said and said.isdecimal() and int(said) > free:
         return Finding("threads", told, False, "more threads than cores wait for each other: unset OMP_NUM_THREADS")
     return Finding("threads", told)
-
-
-def _disk(folder: Path) -> Finding:
-    free = shutil.disk_usage(folder).free / 1e9
-    return Finding(
-        "disk", f"{free:.0f} GB free here", free > LITTLE, "" if free > LITTLE else "make room for trainings"
-    )
-
-
-def _runtime() -> Finding:
-    import onnxruntime
-
-    return Finding("ONNX Runtime", f"{onnxruntime.__version__}: {', '.join(onnxruntime.get_available_providers())}")
 
 
 def _shipped() -> Finding:

@@ -55,16 +55,10 @@ class ExportResult:
 
 
 def export(
-    mapping: str | Path,
-    *,
-    out: str | Path | None = None,
-    half: bool = False,
-    data: str | None = None,
-    boxes: str | Path | None = None,
-    masks: str | Path | None = None,
-    split: str | None = None,
+    mapping: str | Path, *, out: str | Path | None = None, half: bool = False, data: str | None = None,
+    boxes: str | Path | None = None, masks: str | Path | None = None, split: str | None = None,
     reporter: Reporter = SILENT,
-) -> ExportResult:
+) -> ExportResult:  # fmt: skip
     """Write a mapping that `casmap train` wrote as an ONNX file, beside it unless `out` says where.
 
     half: 16-bit weights. data, with its boxes or masks: photos on which the loss is measured.

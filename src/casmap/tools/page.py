@@ -1,4 +1,4 @@
-"""One self-contained HTML page: tables, curves and pictures."""
+"""One self-contained HTML page: tables, curves, and pictures of maps side by side."""
 
 import base64
 from collections.abc import Sequence
@@ -6,11 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import cv2
 import jinja2
 import numpy as np
 
+from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.atomic import write_whole
 from casmap.io.images import Image, encode_png
+
+SHOWN = 7  # photos in a group, as in the paper
+ROWS = ("photo", "masked-in", "masked-out", "inpainted")
+WITH_OVERLAY = ("photo", "overlay", "masked-in", "masked-out", "inpainted")
+SIDE, GAP = 112, 16  # of a picture, and between mappings
 
 
 @dataclass
@@ -74,3 +81,29 @@ def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: i
         chunks = [rows[at : at + smooth] for at in range(0, len(rows), smooth)]
         lines[name] = [(chunk[-1]["step"], float(np.mean([row[key] for row in chunk]))) for chunk in chunks]
     return Curve(title, lines)
+
+
+def side_by_side(groups: Sequence[Sequence[SaliencyMap]], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
+    """A block of pictures for each mapping, white between them."""
+    blocks = [block(maps, rows, side) for maps in groups]
+    gap = np.full((len(blocks[0]), GAP, 3), 255, np.uint8)
+    return np.hstack([part for each in blocks for part in (gap, each)][1:])
+
+
+def block(maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
+    """A column for each photo, a row for each view of it, all cut to their central squares, in white frames.
+
+    >>> found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), np.eye(20, 30))
+    >>> block([found] * 7).shape
+    (448, 784, 3)
+    """
+
+    def square(image: Image) -> Image:
+        shorter = min(image.shape[:2])
+        top, left = (image.shape[0] - shorter) // 2, (image.shape[1] - shorter) // 2
+        cut = image[top : top + shorter, left : left + shorter]
+        framed = cv2.resize(cut, (side - 4, side - 4), interpolation=cv2.INTER_AREA)
+        return np.pad(framed, ((2, 2), (2, 2), (0, 0)), constant_values=255)
+
+    views = [[found.photo if row == "photo" else found.view(row) for found in maps] for row in rows]
+    return np.vstack([np.hstack([square(image) for image in line]) for line in views])

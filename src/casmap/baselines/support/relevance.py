@@ -1,4 +1,15 @@
-"""What goes back through any backbone needs: its ReLUs, batch norms merged, sums shared, nothing done in place."""
+"""What goes back through any backbone needs: its ReLUs, batch norms merged, sums shared, nothing done in place.
+
+Reversed networks differ from the gradient, and from one another, in how they pass a ReLU; Zennit has the rules.
+
+    deconvnet (Zeiler & Fergus 2014)           e -> max(e, 0)
+    gradient  (Simonyan et al. 2013)           e -> e [x > 0]
+    DeSaliNet (Mahendran & Vedaldi 2016)       e -> max(e, 0) [x > 0]
+
+e comes back to a ReLU that x went into, beginning with the class's logit; convolutions are transposed, and max pooling
+sends back to where the largest value was, in all three. The map is the largest absolute value over the colours, as
+Simonyan's.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from zennit.canonizers import MergeBatchNorm, SequentialMergeBatchNorm
+from zennit.composites import LayerMapComposite
+from zennit.core import Hook
 
 from casmap.errors import Unsuited
 from casmap.models.classifier import Classifier
@@ -94,3 +107,13 @@ def not_in_place(network: nn.Module) -> Iterator[None]:
     finally:
         for module in eager:
             setattr(module, "inplace", True)  # noqa: B010
+
+
+def sent_back(rule: Hook, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W), with this rule for ReLUs."""
+    relus(classifier)  # without any it would be the gradient
+    composite = LayerMapComposite([(RELUS, rule)])
+    images = images.clone().requires_grad_(True)
+    with torch.enable_grad(), not_in_place(classifier), composite.context(classifier):
+        (found,) = torch.autograd.grad(classifier(images).gather(1, classes[:, None]).sum(), images)
+    return found.abs().amax(dim=1)

@@ -5,7 +5,7 @@ import torch
 
 from casmap.data.batches import normalised
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.tools.versions import inpainted, versions
+from casmap.tools.classifiers import inpainted, versions
 
 
 def test_versions_by_hand() -> None:
