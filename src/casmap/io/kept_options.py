@@ -1,7 +1,6 @@
 """The options that a folder was made with: whoever goes on with it must have the same."""
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +19,14 @@ def keep_options(path: Path, options: dict[str, Any], advice: str = "choose anot
     casmap.errors.UserError: ... was begun with seed = 0, not 1: choose another --out.
     """
     options = json.loads(json.dumps(options))  # as they will be read
-    if path.exists():
-        compare_options(path.parent, read_options(path), options, advice)
-    else:
-        write_whole(path, json.dumps(options, indent=2) + "\n")
-
-
-def compare_options(
-    folder: Path, before: dict[str, Any], now: dict[str, Any], advice: str, ignored: Collection[str] = ()
-) -> None:
-    """Raise UserError that names the first option that differs."""
-    for key in dict.fromkeys([*now, *before]):
-        if key not in ignored and before.get(key) != now.get(key):
-            raise UserError(f"{folder} was begun with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
-
-
-def read_options(path: Path, advice: str = "choose another --out") -> dict[str, Any]:
-    """The options of a folder; a damaged file is named."""
+    if not path.exists():
+        return write_whole(path, json.dumps(options, indent=2) + "\n")
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        before = json.loads(path.read_text())
+        keys = dict.fromkeys([*options, *before.keys()])
+    except (OSError, ValueError, AttributeError) as error:
         raise UserError(f"{path} is damaged: {advice}.") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged: {advice}.")
-    return content
+    for key in keys:
+        if before.get(key) != options.get(key):
+            then, now = before.get(key), options.get(key)
+            raise UserError(f"{path.parent} was begun with {key} = {then!r}, not {now!r}: {advice}.")
