@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from casmap.evaluation.intervals import bootstrap_statistic
+from casmap.evaluation.numbers import bootstrap_statistic
 
 ROUNDS = 9
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from casmap.data.sources import open_photos
 from casmap.data.subsets import Subset
-from casmap.evaluation.intervals import paired_interval
+from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.memory import reuse_memory
 from casmap.tools.correct import agreement, teach_corrections

@@ -54,7 +54,11 @@ class Registry(Generic[T]):
             if name in self._modules:
                 importlib.import_module(self._modules[name])
             elif name in self._entry_points:
-                self.register(name)(self._plugin(name))
+                where = self._entry_points[name].value
+                try:
+                    self._registered[name] = self._entry_points[name].load()
+                except Exception as error:  # whatever another package does wrong
+                    raise UserError(f"The {self.kind} {name!r} cannot be loaded from {where}: {error}.") from error
             else:
                 raise UserError(f"There is no {self.kind} {name!r}: choose from {', '.join(self.names)}.")
         return self._registered[name]
@@ -85,14 +89,6 @@ class Registry(Generic[T]):
     @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
         return {one.name: one for one in _installed().select(group=self.plugins)}
-
-    def _plugin(self, name: str) -> T:
-        try:
-            plugin: T = self._entry_points[name].load()
-        except Exception as error:  # whatever another package does wrong
-            where = self._entry_points[name].value
-            raise UserError(f"The {self.kind} {name!r} cannot be loaded from {where}: {error}.") from error
-        return plugin
 
 
 @cache

@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from casmap.annotations.types import Kind
-from casmap.cli.tables_data import SHOWN
+from casmap.cli.tables import SHOWN
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.validate import check

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from casmap.evaluation.localization import (
-    center_box,
     center_mask,
     continuous_f1,
     iou,
@@ -16,8 +15,8 @@ from casmap.evaluation.localization import (
     localization_error,
     mask_iou,
     official_metric,
-    predicted_box,
 )
+from casmap.inference.components import Box, binary_mask, largest_box
 
 # Sixteenths, so that sums and means are exact and `m >= mean` means the same to numpy and to a loop.
 MASKS = arrays(np.float64, (8, 8), elements=st.integers(0, 16).map(lambda value: value / 16))
@@ -33,6 +32,17 @@ def _boxes(draw: st.DrawFn) -> tuple[float, float, float, float]:
 BINARY = arrays(np.bool_, (6, 7))
 TRUTHS = arrays(np.uint8, (6, 7), elements=st.sampled_from([0, 128, 255]))
 BOX_LISTS = st.lists(_boxes(), min_size=1, max_size=3).map(lambda boxes: np.array(boxes))
+
+
+def predicted_box(mask: npt.NDArray[np.floating], alpha: float = 1.0) -> Box | None:
+    """The tightest box around the largest component of the binary mask (H, W); None where that is empty."""
+    return largest_box(binary_mask(mask, alpha))
+
+
+def center_box(height: int, width: int) -> tuple[float, float, float, float]:
+    """Both sides times √½, so half of the area."""
+    y, x = (1 - 0.5**0.5) / 2 * height, (1 - 0.5**0.5) / 2 * width
+    return x, y, width - x, height - y
 
 
 def slow_iou(a: tuple[float, ...], b: tuple[float, ...]) -> float:
@@ -209,11 +219,13 @@ def test_f1_agrees_with_loops(mask: npt.NDArray[np.float64], boxes: npt.NDArray[
     assert continuous_f1(mask, boxes) == pytest.approx(slow_f1(mask, boxes))
 
 
-def test_center_box_covers_half_and_is_centred() -> None:
-    x0, y0, x1, y1 = center_box(60, 100)
-    assert (x1 - x0) * (y1 - y0) == pytest.approx(3000)
-    assert ((x0 + x1) / 2, (y0 + y1) / 2) == pytest.approx((50, 30))
-    assert (x1 - x0) / (y1 - y0) == pytest.approx(100 / 60)
+def test_center_mask_covers_half_and_is_centred() -> None:
+    mask = center_mask(60, 100)
+    assert mask.sum() == pytest.approx(3000)
+    np.testing.assert_allclose(mask, mask[::-1, ::-1], atol=1e-12)
+    assert mask[30].sum() / mask[:, 50].sum() == pytest.approx(100 / 60)
+    np.testing.assert_allclose(mask[0], 0)
+    np.testing.assert_allclose(mask[9:51, 15:85], 1)  # from 8.79 to 51.21 and from 14.64 to 85.36
 
 
 @pytest.mark.parametrize(("height", "width"), [(224, 224), (60, 100), (7, 5)])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from casmap.cli.tables_evaluation import print_rows
+from casmap.cli.tables import print_rows
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos

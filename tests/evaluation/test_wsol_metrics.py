@@ -8,10 +8,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms, pxap
+from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
 
 DELTAS = (0.3, 0.5, 0.7)
 MASKS = arrays(np.float64, (4, 6, 6), elements=st.integers(0, 20).map(lambda value: value / 20))
+
+
+def pxap(masks: npt.NDArray[np.floating], truths: npt.NDArray[np.uint8]) -> float:
+    """Pixel average precision over all pixels of all images: (N, H, W), (N, H, W) of 0, 255 or 128 (ignored)."""
+    histograms = [pixel_histograms(mask, truth) for mask, truth in zip(masks, truths, strict=True)]
+    return average_precision(np.sum(histograms, axis=0))
 
 
 def test_tuning_is_the_hash_of_the_name() -> None:
@@ -134,6 +140,11 @@ def test_no_object_is_said() -> None:
         average_precision(np.array([[3, 1], [0, 0]]))
 
 
+def test_pxap_by_hand() -> None:
+    truth = np.array([[[255, 0, 255]]], dtype=np.uint8)
+    assert pxap(np.array([[[0.9, 0.5, 0.1]]]), truth) == pytest.approx(1 / 2 * 1 + 1 / 2 * 2 / 3)
+
+
 def test_a_flat_mask_gives_the_share_of_the_object() -> None:
     truth = np.array([[[255, 0, 0, 0, 128]]], dtype=np.uint8)
     assert pxap(np.full((1, 1, 5), 0.7), truth) == pytest.approx(1 / 4)
@@ -161,6 +172,9 @@ def test_pxap_agrees_with_ranking_every_pixel(masks: npt.NDArray[np.float64], tr
 def test_histograms_of_images_add_up() -> None:
     random = np.random.default_rng(1)
     masks, truths = random.random((3, 9, 9)), random.choice(np.array([0, 128, 255], np.uint8), (3, 9, 9))
+    masks[:, 0, 0], masks[:, 0, 1] = 0.0, 1.0  # normalised already, so that all of them are one picture
     histograms = np.stack([pixel_histograms(m, t) for m, t in zip(masks, truths, strict=True)])
     assert histograms.sum() == (truths != 128).sum()
-    assert average_precision(histograms.sum(axis=0)) == pxap(masks, truths)
+    together = pixel_histograms(np.concatenate(masks), np.concatenate(truths))
+    np.testing.assert_array_equal(histograms.sum(axis=0), together)
+    assert pxap(masks, truths) == average_precision(together)

@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
-from casmap.inference.mapper import SaliencyMapper, fit
+from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
@@ -226,6 +226,11 @@ def test_a_mask_is_what_the_network_says_of_the_normalised_photo(mapper):
     masks, also_logits = mapper.masks(photo[None])
     assert masks.shape == (1, SIZE, SIZE)
     np.testing.assert_allclose(also_logits, logits.numpy(), atol=1e-4)
+
+
+def fit(mask, width, height):
+    """A mask at the size of its photo."""
+    return Mapped("photo.jpg", noise(1, 1), width, height, mask, None, None).full_mask()
 
 
 def test_a_long_photo_is_squashed_so_that_its_ends_count(mapper):

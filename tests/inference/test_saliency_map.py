@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
 from casmap.inference.components import binary_mask, largest_box, largest_component, tight_box
-from casmap.inference.saliency_map import SaliencyMap
-from casmap.inference.views import INPAINT_SIDE, MASKED, STRIP_GAP, STRIP_HEIGHT
+from casmap.inference.saliency_map import STRIP_GAP, STRIP_HEIGHT, SaliencyMap
+from casmap.inference.views import INPAINT_SIDE, MASKED
 
 sides = hnp.array_shapes(min_dims=2, max_dims=2, max_side=9)
 binaries = hnp.arrays(np.bool_, sides)

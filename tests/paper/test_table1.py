@@ -23,10 +23,11 @@ from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Mapped, Number, own_alpha_errors
-from casmap.evaluation.intervals import bootstrap_interval, paired_interval
-from casmap.evaluation.localization import localization_error, predicted_box
+from casmap.evaluation.localization import localization_error
+from casmap.evaluation.numbers import bootstrap_interval, paired_interval
 from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.inference.components import binary_mask, largest_box
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
@@ -179,7 +180,7 @@ def test_a_row_is_what_its_masks_say(folder, table, name):
     masks, told = zip(*slow_masks(folder, name), strict=True)
     truths = [resize_annotation(photos.annotation(i), SIZE, SIZE, SIZE, "crop") for i in range(len(photos))]
     boxes = [truth.boxes for truth in truths]
-    errors = localization_error([predicted_box(mask) for mask in masks], boxes)
+    errors = localization_error([largest_box(binary_mask(mask)) for mask in masks], boxes)
     np.testing.assert_array_equal(line.errors[ALPHA_ONE], errors)
     assert line.numbers["LE, alpha 1"] == Number(errors.mean(), *bootstrap_interval(errors))
     assert line.numbers["area"].value == pytest.approx(np.mean(masks), abs=1e-5)

@@ -10,8 +10,8 @@ from casmap.data.scenes import Scenes
 from casmap.data.subsets import Subset
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.evaluation.intervals import paired_interval
 from casmap.evaluation.localization import mask_iou
+from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
 from casmap.tools.correct import Agreement, Corrected, agreement, correct, teach_corrections, truth

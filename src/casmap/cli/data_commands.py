@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from casmap.cli.console import console, reporter
+from casmap.cli.console import reporter
 from casmap.cli.options import Boxes, Data, Labels, Masks, Parts, Split
+from casmap.cli.tables import print_data
 from casmap.io.atomic import write_whole
 
 data = typer.Typer(help="Look at photos and at what is known of them.", no_args_is_help=True)
@@ -14,20 +15,15 @@ data = typer.Typer(help="Look at photos and at what is known of them.", no_args_
 
 @data.command("check")
 def check_data(
-    data: Data,
-    boxes: Boxes = None,
-    masks: Masks = None,
-    parts: Parts = None,
-    split: Split = None,
+    data: Data, boxes: Boxes = None, masks: Masks = None, parts: Parts = None, split: Split = None,
     json: Annotated[Path | None, typer.Option(help="write all of it, with every name, to this file too")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Open every photo, say what was understood and what is wrong; the exit code is 1 where something is."""
-    from casmap.cli.tables_data import print_report
     from casmap.data.sources import open_photos
     from casmap.data.validate import check, to_json
 
     report = check(open_photos(data, boxes=boxes, masks=masks, parts=parts, split=split), reporter=reporter)
-    print_report(report, console)
+    print_data(report)
     if json:
         write_whole(json, to_json(report))
     if not report.fine:

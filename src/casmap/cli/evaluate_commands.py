@@ -7,7 +7,7 @@ import typer
 
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Parts, Split
-from casmap.cli.tables_studies import print_check, print_correction
+from casmap.cli.tables import print_check, print_correction, print_rows
 from casmap.io.atomic import write_whole
 
 
@@ -36,11 +36,9 @@ def correct(
     boxes: Annotated[
         Path | None, typer.Option(help="what people corrected: Label Studio's JSON, CVAT's XML, COCO, or others")
     ] = None,
-    masks: Masks = None,
-    split: Split = None,
-    out: Out = Path("runs/corrected"),
+    masks: Masks = None, split: Split = None, out: Out = Path("runs/corrected"),
     steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
-) -> None:
+) -> None:  # fmt: skip
     """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
     from casmap.tools.correct import correct
 
@@ -50,11 +48,7 @@ def correct(
 
 
 def evaluate(
-    data: Data,
-    mapping: Mappings = None,
-    boxes: Boxes = None,
-    masks: Masks = None,
-    parts: Parts = None,
+    data: Data, mapping: Mappings = None, boxes: Boxes = None, masks: Masks = None, parts: Parts = None,
     split: Split = None,
     unseen: Annotated[
         bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
@@ -62,9 +56,8 @@ def evaluate(
     area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
     size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
     json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
-) -> None:
+) -> None:  # fmt: skip
     """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
-    from casmap.cli.tables_evaluation import print_rows
     from casmap.evaluation.table import evaluate as measure
     from casmap.evaluation.table import to_json
 
@@ -72,6 +65,6 @@ def evaluate(
         data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
         unseen=unseen, reporter=reporter,
     )  # fmt: skip
-    print_rows(results, console)
+    print_rows(results)
     if json:
         write_whole(json, to_json(results))

@@ -12,7 +12,7 @@ import typer
 from casmap.baselines import BASELINES
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
-from casmap.cli.tables_studies import print_plan, print_report, show_outcome
+from casmap.cli.tables import print_plan, print_report, show_outcome
 
 if TYPE_CHECKING:
     from casmap.paper.plan import Experiment
@@ -55,23 +55,19 @@ def study_table1(
     classifier: Annotated[
         str, typer.Option(help="what baselines explain: a classifier casmap wrote, or a backbone's name")
     ] = "lite0",
-    out: Out = STUDIES / "table1",
-    boxes: Boxes = None,
-    masks: Masks = None,
-    split: Split = None,
+    out: Out = STUDIES / "table1", boxes: Boxes = None, masks: Masks = None, split: Split = None,
     size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
     unseen: Annotated[
         bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
     ] = False,
     train: Annotated[str | None, typer.Option(help="photos of the same classes, for the baselines that learn")] = None,
     only: Annotated[
-        list[str] | None,
-        typer.Option(help=f"this baseline only; may be given several times: {', '.join(BASELINES)}"),
+        list[str] | None, typer.Option(help=f"this baseline only; may be given several times: {', '.join(BASELINES)}")
     ] = None,
     few: Annotated[
         int, typer.Option(min=1, help="photos for baselines that take seconds for each; fewer where minutes")
     ] = 100,
-) -> None:
+) -> None:  # fmt: skip
     """Put mappings beside every baseline of the paper's Table 1, on one classifier; a second start goes on."""
     from casmap.inference.mapper import SHIPPED
     from casmap.paper.table1 import run_table1
@@ -92,12 +88,8 @@ def shared_options(
     recipe: Annotated[str | None, typer.Option(help="another recipe: a name, or a TOML or YAML file")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="of all that is random")] = None,
     test: Annotated[str | None, typer.Option(help="photos to measure on (default: DATA's held-out ones)")] = None,
-    boxes: Boxes = None,
-    masks: Masks = None,
-    split: Split = None,
-    out: Studies = STUDIES,
-    dry_run: DryRun = False,
-) -> None:
+    boxes: Boxes = None, masks: Masks = None, split: Split = None, out: Studies = STUDIES, dry_run: DryRun = False,
+) -> None:  # fmt: skip
     """Have the options of all studies that train."""
 
 

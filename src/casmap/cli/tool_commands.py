@@ -7,6 +7,7 @@ import typer
 
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
+from casmap.cli.tables import print_rows
 
 
 def serve(
@@ -34,10 +35,8 @@ def export(
         typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size"),
     ] = "onnx",
     measure: Annotated[str | None, typer.Option(metavar="DATA", help="photos on which to say what it loses")] = None,
-    boxes: Boxes = None,
-    masks: Masks = None,
-    split: Split = None,
-) -> None:
+    boxes: Boxes = None, masks: Masks = None, split: Split = None,
+) -> None:  # fmt: skip
     """Write a mapping as an ONNX file, which needs no torch to run."""
     from casmap.tools.export import export as run_export
 
@@ -45,9 +44,7 @@ def export(
     run_export(mapping, out=out, half=half, data=measure, boxes=boxes, masks=masks, split=split, reporter=reporter)
 
 
-def doctor(
-    json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
-) -> None:
+def doctor(json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
     """Say what is installed, on what machine, what is missing, and what to do about it."""
     from json import dumps
 
@@ -60,17 +57,15 @@ def doctor(
         typer.echo(dumps(to_dict(findings), indent=2))
         return
     table = Table(box=None, show_header=False, padding=(0, 1))
-    for finding in findings:
-        mark = "ok" if finding.well else "--"
-        table.add_row(mark, finding.what, finding.found + (f"\n{finding.advice}" if finding.advice else ""))
+    for one in findings:
+        table.add_row("ok" if one.well else "--", one.what, one.found + (f"\n{one.advice}" if one.advice else ""))
     console.print(table)
 
 
 def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
     """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
-    from casmap.cli.tables_evaluation import print_rows
     from casmap.tools.demo import run_demo
 
     found = run_demo(out=out, seed=seed, reporter=reporter)
-    print_rows(found.results, console)
+    print_rows(found.results)
     console.print(f"\nTable:  {found.table}\nReport: {found.page}\nMaps:   {found.maps}")

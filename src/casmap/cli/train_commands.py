@@ -11,17 +11,12 @@ from casmap.cli.options import Data, Labels, Out, RecipeName, Resume, Split, wit
 
 @with_recipe_options
 def train(
-    data: Data,
-    out: Out = Path("runs/casm"),
-    recipe: RecipeName = None,
+    data: Data, out: Out = Path("runs/casm"), recipe: RecipeName = None,
     classifier: Annotated[
         str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
     ] = None,
-    resume: Resume = False,
-    boxes: Labels = None,
-    split: Split = None,
-    changes: dict[str, Any] | None = None,
-) -> None:
+    resume: Resume = False, boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Train a mapping on photos with class labels; what you do not say is chosen for you."""
     from casmap.training import start
 
@@ -32,8 +27,7 @@ def train(
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
-        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, "
-        f"lambda_R {trained.lambda_r:.3g}\n"
+        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, lambda_R {trained.lambda_r:.3g}\n"
         f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
         f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
         soft_wrap=True,
@@ -42,14 +36,9 @@ def train(
 
 @with_recipe_options
 def classifier(
-    data: Data,
-    out: Out = Path("runs/classifier"),
-    recipe: RecipeName = None,
-    resume: Resume = False,
-    boxes: Labels = None,
-    split: Split = None,
-    changes: dict[str, Any] | None = None,
-) -> None:
+    data: Data, out: Out = Path("runs/classifier"), recipe: RecipeName = None, resume: Resume = False,
+    boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
     from casmap.training import start
 

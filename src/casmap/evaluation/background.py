@@ -57,25 +57,23 @@ def warnings(masks: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], cla
     """
     places = np.array([place_of(mask) for mask in masks])
     borders = np.array([on_border(mask) for mask in masks])
-    whole = _told(places, borders, "the photos", len(masks))
+    whole = _told(places, borders, "the photos")
     if whole:
         return whole
     found = []
     for label, name in enumerate(classes):
-        own = labels == label
-        found += _told(places[own], borders[own], f"the photos of {name}", int(own.sum()))
+        found += _told(places[labels == label], borders[labels == label], f"the photos of {name}")
     return found
 
 
-def _told(places: npt.NDArray[np.str_], borders: npt.NDArray[np.bool_], whose: str, count: int) -> list[str]:
-    if count < ENOUGH:
+def _told(places: npt.NDArray[np.str_], borders: npt.NDArray[np.bool_], whose: str) -> list[str]:
+    if len(places) < ENOUGH:
         return []
     names, uses = np.unique(places, return_counts=True)
-    most = int(uses.argmax())
-    if names[most] != "middle" and uses[most] >= SHARE * count:
-        share = 100 * uses[most] / count
+    where, share = names[uses.argmax()], uses.max() / len(places)
+    if where != "middle" and uses.max() >= SHARE * len(places):
         return [
-            f"In {share:.0f} % of {whose} the evidence lies at the {names[most]}: look at what is there in all of them."
+            f"In {100 * share:.0f} % of {whose} the evidence lies at the {where}: look at what is there in all of them."
         ]
     if borders.mean() >= SHARE:
         return [f"In {100 * borders.mean():.0f} % of {whose} the evidence lies along the border, not in an object."]

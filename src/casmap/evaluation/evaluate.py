@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +12,12 @@ from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
 from casmap.errors import UserError
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
-from casmap.evaluation.intervals import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic
-from casmap.evaluation.localization import (
-    center_mask,
-    continuous_f1,
-    localization_error,
-    mask_iou,
-    official_metric,
-    predicted_box,
-)
+from casmap.evaluation.localization import center_mask, continuous_f1, localization_error, mask_iou, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
+from casmap.evaluation.numbers import Number as Number
+from casmap.evaluation.numbers import bootstrap_of_sums, bootstrap_statistic, mean_of
 from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.inference.components import binary_mask, tight_box
+from casmap.inference.components import binary_mask, largest_box, tight_box
 
 Floats = npt.NDArray[np.floating]
 BATCH = 32
@@ -36,16 +30,6 @@ class System(Protocol):
 
     def __call__(self, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
         """Pictures (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None where it tells no class."""
-        ...
-
-
-@dataclass(frozen=True)
-class Number:
-    """A measured number and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +49,9 @@ def center_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
 def whole_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
     """The whole picture."""
     return np.ones(pictures.shape[:3], np.float32), None
+
+
+FIXED: dict[str, System] = {"centre box": center_system, "whole picture": whole_system}  # they look at no photo
 
 
 def annotated(photos: PhotoSet) -> list[int]:
@@ -108,7 +95,8 @@ def localization_errors(mapped: Mapped, alpha: float = 1.0, whole: bool = False)
 
     The box goes around the largest component, as in the paper, or around the whole binary mask.
     """
-    boxes = [tight_box(binary_mask(mask, alpha)) if whole else predicted_box(mask, alpha) for mask in mapped.masks]
+    box = tight_box if whole else largest_box
+    boxes = [box(binary_mask(mask, alpha)) for mask in mapped.masks]
     return localization_error(boxes, [truth.boxes for truth in mapped.truths])
 
 
@@ -137,17 +125,18 @@ def measure_masks(name: str, mapped: Mapped, area: float | None = None) -> Row:
     """
     masks, truths = mapped.masks, mapped.truths
     values = dict(_values(mapped, area))
-    numbers = {key: _mean(value) for key, value in values.items()}
+    numbers = {key: mean_of(value) for key, value in values.items()}
     numbers["spread"] = Number(spread(values["area"]), *bootstrap_statistic(values["area"], spread))
     tuning = np.array([is_tuning(photo) for photo in mapped.names])
     if 0 < tuning.sum() < len(tuning):
         values["MaxBoxAccV2"], _ = max_box_acc_v2(masks, [truth.boxes for truth in truths], tuning)
-        numbers["MaxBoxAccV2"] = _mean(values["MaxBoxAccV2"])
+        numbers["MaxBoxAccV2"] = mean_of(values["MaxBoxAccV2"])
     if all(truth.mask is not None for truth in truths):
         pairs = zip(masks, (truth.mask for truth in truths), strict=True)
         histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
         if histograms[:, 1].any():
-            interval = bootstrap_of_sums(histograms, _pixel_average_precision)
+            # 0 where a bootstrap has chosen no photo that shows an object
+            interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)
             numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
     return Row(name, numbers, values)
 
@@ -185,12 +174,3 @@ def truth_of(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, po
     if annotation.mask is not None and annotation.mask.shape != shape[:2]:
         raise UserError(f"The mask of {photos.names[index]} has another size than the photo.")
     return resize_annotation(annotation, shape[0], shape[1], size, policy)
-
-
-def _pixel_average_precision(total: npt.NDArray[Any]) -> float:
-    """PxAP of the sum (2, bins) of histograms; 0 where a bootstrap has chosen no photo that shows an object."""
-    return average_precision(total) if total[1].any() else 0.0
-
-
-def _mean(values: Floats) -> Number:
-    return Number(float(values.mean()), *bootstrap_interval(values))

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from casmap.inference.components import binary_mask, largest_box
-
 Box = tuple[float, float, float, float]
 
 
@@ -26,15 +24,6 @@ def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     both = np.maximum(sides, 0.0).prod(axis=-1)
     either = _area(a) + _area(b) - both
     return np.asarray(np.divide(both, either, out=np.zeros_like(either), where=either > 0))
-
-
-def predicted_box(mask: npt.NDArray[np.floating], alpha: float = 1.0) -> Box | None:
-    """The tightest box around the binary connected mask of a mask (H, W); None where the binary mask is empty.
-
-    >>> predicted_box(np.array([[0.0, 0.9, 0.8], [0.0, 0.7, 0.1]]))
-    (1, 0, 3, 2)
-    """
-    return largest_box(binary_mask(mask, alpha))
 
 
 def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: float = 0.5) -> bool:
@@ -97,26 +86,18 @@ def mask_iou(binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]) -> flo
     return float((binary & thing).sum() / either) if either else 0.0
 
 
-def center_box(height: int, width: int) -> Box:
-    """The box in the middle of the picture that covers half of its area: both sides times √½. It knows no photo.
-
-    >>> [round(edge, 2) for edge in center_box(100, 200)]
-    [29.29, 14.64, 170.71, 85.36]
-    """
-    margin = (1 - np.sqrt(0.5)) / 2
-    return float(margin * width), float(margin * height), float((1 - margin) * width), float((1 - margin) * height)
-
-
 def center_mask(height: int, width: int) -> npt.NDArray[np.float64]:
-    """The centre box as a mask (H, W): the share of each pixel that lies in it, so the mean mask is ½.
+    """The box in the middle of the picture that covers half of its area, both sides times √½, as a mask (H, W).
+
+    It knows no photo. A pixel has the share of it that lies in the box, so the mean mask is ½.
 
     >>> center_mask(2, 2).round(3)
     array([[0.5, 0.5],
            [0.5, 0.5]])
     """
-    x0, y0, x1, y1 = center_box(height, width)
-    rows = _coverage(np.array([y0]), np.array([y1]), height)
-    return rows.T * _coverage(np.array([x0]), np.array([x1]), width)
+    low = np.array([(1 - np.sqrt(0.5)) / 2])
+    rows = _coverage(low * height, (1 - low) * height, height)
+    return rows.T * _coverage(low * width, (1 - low) * width, width)
 
 
 def _area(boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -24,11 +24,9 @@ class Rule(Protocol):
     @property
     def words(self) -> str:
         """What it keeps."""
-        ...
 
     def errors(self, mapped: Mapped, pictures: Picture) -> npt.NDArray[np.float64]:
         """LE of each photo; pictures: (N, S, S, 3)."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -13,41 +14,21 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import (
-    Number,
-    Row,
-    System,
-    annotated,
-    center_system,
-    localization_errors,
-    map_photos,
-    measure_masks,
-    whole_system,
-)
-from casmap.inference.mapper import SHIPPED, SaliencyMapper, fit, load_mappers
+from casmap.evaluation.evaluate import FIXED, Row, System, annotated, localization_errors, map_photos, measure_masks
+from casmap.evaluation.numbers import Number
+from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
 
 Mapping = str | os.PathLike[str] | SaliencyMapper
 
 # Shares are printed in percent, as the paper does; the arrow says which way is better.
 COLUMNS: dict[str, tuple[str, float]] = {
-    "OM": ("OM ↓", 100),
-    "LE": ("LE ↓", 100),
-    "LE at area": ("LE at equal area ↓", 100),
-    "F1": ("F1 ↑", 100),
-    "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100),
-    "PxAP": ("PxAP ↑", 100),
-    "mask IoU": ("mask IoU ↑", 100),
-    "evidence recall": ("evidence recall ↑", 100),
-    "evidence precision": ("evidence precision ↑", 100),
-    "binary area": ("binary mask area", 1),
-    "area": ("mask area", 1),
-    "total variation": ("total variation", 1),
-    "mask entropy": ("mask entropy", 1),
-    "spread": ("spread", 1),
-}
-
-
+    "OM": ("OM ↓", 100), "LE": ("LE ↓", 100), "LE at area": ("LE at equal area ↓", 100), "F1": ("F1 ↑", 100),
+    "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100), "PxAP": ("PxAP ↑", 100), "mask IoU": ("mask IoU ↑", 100),
+    "evidence recall": ("evidence recall ↑", 100), "evidence precision": ("evidence precision ↑", 100),
+    "binary area": ("binary mask area", 1), "area": ("mask area", 1), "total variation": ("total variation", 1),
+    "mask entropy": ("mask entropy", 1), "spread": ("spread", 1),
+}  # fmt: skip
 FORMULAS = (
     "total variation: sum of |differences| of neighbours; mask entropy: mean of -m log2 m; "
     "spread: standard deviation over photos of the mean mask"
@@ -88,12 +69,15 @@ def evaluate(
     casmap where none is given. area: compare evidence at this mean area. size: side of the pictures. unseen: the photos
     may be of classes that a mapping does not know; then it has no OM.
     """
-    photos = open_photos(
-        os.fspath(data), held_out=True, boxes=_path(boxes), masks=_path(masks), parts=_path(parts), split=split
+    boxes, masks, parts = (None if path is None else Path(path) for path in (boxes, masks, parts))
+    photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
+    given = [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
+    files = [Path(SHIPPED if one is None else one) for one in given if not isinstance(one, SaliencyMapper)]
+    named = iter(load_mappers(files).items())  # by short names; a mapper that is loaded already is called by its place
+    loaded = (
+        (f"mapping {n}", one) if isinstance(one, SaliencyMapper) else next(named) for n, one in enumerate(given, 1)
     )
-    mappers = _mappers(
-        [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
-    )
+    mappers = dict(loaded)
     for name, mapper in mappers.items():
         strangers = [label for label in photos.classes if label not in mapper.classes]
         if strangers and mapper.network.predicts and not unseen:
@@ -105,18 +89,14 @@ def evaluate(
 
 
 def compare(
-    photos: PhotoSet,
-    mappers: dict[str, SaliencyMapper],
-    *,
-    area: float | None = None,
-    size: int | None = None,
-    reporter: Reporter = SILENT,
-) -> Evaluation:
+    photos: PhotoSet, mappers: dict[str, SaliencyMapper], *,
+    area: float | None = None, size: int | None = None, reporter: Reporter = SILENT,
+) -> Evaluation:  # fmt: skip
     """Evaluate each mapper, the centre box and the whole picture, under both resizing policies."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
-    systems |= {"centre box": center_system, "whole picture": whole_system}
+    systems |= FIXED
     rows, squashed = [], {}
     with reporter.progress("evaluating", 2 * len(annotated(photos)) * len(systems)) as advance:
         for name, system in systems.items():
@@ -125,21 +105,6 @@ def compare(
             other = map_photos(system, photos, side, "squash", advance)
             squashed[name] = float(localization_errors(other).mean())
     return Evaluation(rows, squashed)
-
-
-def _mappers(mappings: Sequence[Mapping | None]) -> dict[str, SaliencyMapper]:
-    """Each by a short name; a mapper that is loaded already by its place."""
-    files = [Path(SHIPPED if one is None else one) for one in mappings if not isinstance(one, SaliencyMapper)]
-    named = iter(load_mappers(files).items())
-    found = {}
-    for number, one in enumerate(mappings, 1):
-        name, mapper = (f"mapping {number}", one) if isinstance(one, SaliencyMapper) else next(named)
-        found[name] = mapper
-    return found
-
-
-def _path(path: str | os.PathLike[str] | None) -> Path | None:
-    return None if path is None else Path(path)
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
@@ -155,7 +120,7 @@ def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
             masks, logits = mapper.masks(pictures)
         else:
             masks, logits = mapper.masks(np.stack([resize(picture, mapper.size, "crop") for picture in pictures]))
-            masks = np.stack([fit(mask, side, side) for mask in masks])
+            masks = np.stack([cv2.resize(mask, (side, side)) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
         return masks, np.array([here.get(int(index), -1) for index in logits.argmax(axis=1)])

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from casmap.evaluation.localization import iou
 from casmap.inference.components import components
-from casmap.io.levels import min_max
+from casmap.io.arrays import min_max
 
 IOU_THRESHOLDS = (0.3, 0.5, 0.7)
 TAUS = np.arange(51) / 50
@@ -56,16 +56,6 @@ def max_box_acc_v2(
     scored = np.array([_best_ious(masks[i], boxes[i], chosen) for i in score])
     per_image = (scored >= IOU_THRESHOLDS).mean(axis=1)
     return per_image, dict(zip(IOU_THRESHOLDS, chosen.tolist(), strict=True))
-
-
-def pxap(masks: npt.NDArray[np.floating], truths: npt.NDArray[np.uint8]) -> float:
-    """Pixel average precision over all pixels of all images: (N, H, W), (N, H, W) of 0, 255 or 128 (ignored) -> float.
-
-    >>> pxap(np.array([[[0.9, 0.5, 0.1]]]), np.array([[[255, 0, 255]]], dtype=np.uint8))  # 1/2 * 1 + 1/2 * 2/3
-    0.8333333333333333
-    """
-    histograms = [pixel_histograms(mask, truth) for mask, truth in zip(masks, truths, strict=True)]
-    return average_precision(np.sum(histograms, axis=0))
 
 
 def pixel_histograms(

@@ -54,11 +54,6 @@ class Components:
         """One of them as a binary mask (H, W)."""
         return np.asarray(self.numbers == which + 1)
 
-    def box(self, which: int) -> Box:
-        """The tightest box around one of them."""
-        x0, y0, x1, y1 = self.boxes[which].tolist()
-        return x0, y0, x1, y1
-
 
 def components(binary: Binary) -> Components:
     """Find the components of a binary mask (H, W), neighbours in 8 directions.
@@ -94,7 +89,10 @@ def largest_box(binary: Binary) -> Box | None:
     (2, 0, 3, 2)
     """
     found = components(binary)
-    return None if found.largest is None else found.box(found.largest)
+    if found.largest is None:
+        return None
+    x0, y0, x1, y1 = found.boxes[found.largest].tolist()
+    return x0, y0, x1, y1
 
 
 def tight_box(binary: Binary) -> Box | None:

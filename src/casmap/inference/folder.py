@@ -9,16 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from casmap.errors import UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.pipeline import BATCH, Finished, Pipeline
-from casmap.inference.saliency_map import describe
 from casmap.inference.views import VIEWS, grey, view_paths, write_views
+from casmap.io.arrays import Window
 from casmap.io.atomic import whole_file
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
 from casmap.io.find import FOREIGN_SUFFIXES, find_images
-from casmap.io.levels import Window
 from casmap.io.names import file_name, unique_names
 from casmap.reporting import SILENT, Reporter
 
@@ -111,7 +112,8 @@ def save_map(
     if photo in again:  # other views of its earlier map would show another mask
         for view in set(view_paths(out, name).values()) - set(saved):
             view.unlink(missing_ok=True)
-    return {"photo": photo, **describe(mask, name, box)}
+    line = {"photo": photo, "name": name, "width": mapped.width, "height": mapped.height}
+    return line | {"box": None if box is None else list(box), "area": round(float(mask.mean(dtype=np.float64)), 4)}
 
 
 def dicom_mask(folder: Path, name: str) -> Path:

@@ -18,9 +18,8 @@ from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
 from casmap.inference.components import Mask
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.io.arrays import each_of, is_many, is_tensor
+from casmap.io.arrays import Window, as_array, is_many, is_tensor
 from casmap.io.images import Image, Opened, Source, open_photo
-from casmap.io.levels import Window
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
 OnError = Literal["raise", "skip"]
@@ -36,16 +35,13 @@ class Network(Protocol):
     @property
     def mean(self) -> tuple[float, ...]:
         """Of the pixels, from 0 to 1."""
-        ...
 
     @property
     def std(self) -> tuple[float, ...]:
         """Of the pixels, from 0 to 1."""
-        ...
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Normalised images (N, 3, H, W) -> masks (N, H, W) and logits (N, classes)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +61,12 @@ class Mapped:
 
     def full_mask(self) -> Mask:
         """The mask at the photo's own size."""
-        return fit(self.mask, self.width, self.height)
+        return np.asarray(cv2.resize(self.mask, (self.width, self.height)), np.float32)
 
     def saliency_map(self, name: str = "photo") -> SaliencyMap:
         """The map at the size of `photo`."""
         path = str(self.source) if isinstance(self.source, str | os.PathLike) else ""
-        mask = fit(self.mask, self.photo.shape[1], self.photo.shape[0])
+        mask = np.asarray(cv2.resize(self.mask, self.photo.shape[1::-1]), np.float32)
         return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path)
 
 
@@ -128,7 +124,7 @@ class SaliencyMapper:
         map tells which are there.
         """
         if is_many(photo):
-            return list(self.stream(each_of(photo), on_error=on_error))
+            return list(self.stream(as_array(photo), on_error=on_error))
         one = isinstance(photo, str | bytes | bytearray | os.PathLike | np.ndarray) or is_tensor(photo)
         if one or hasattr(photo, "read") or not hasattr(photo, "__iter__"):
             return next(self.stream([photo]))  # type: ignore[list-item]
@@ -137,13 +133,17 @@ class SaliencyMapper:
     def stream(
         self, photos: Iterable[Source], batch: int = 16, *, on_error: OnError = "raise"
     ) -> Iterator[SaliencyMap]:
-        """The maps of any number of photos, in their order, holding one batch of them at a time."""
+        """The maps of any number of photos, in their order, holding one batch of them at a time.
+
+        They are named as their photos, without the ending; what has no name is photo, photo-2 and so on.
+        """
         waiting = enumerate(photos, 1)
         while numbered := list(islice(waiting, batch)):
             found = self.map([source for _, source in numbered])
             for (number, source), one in zip(numbered, found, strict=True):
                 if isinstance(one, Mapped):
-                    yield one.saliency_map(name_of(source, number))
+                    unnamed = "photo" if number == 1 else f"photo-{number}"
+                    yield one.saliency_map(Path(source).stem if isinstance(source, str | os.PathLike) else unnamed)
                 elif on_error == "raise":
                     raise one
 
@@ -201,26 +201,6 @@ def load(
     SaliencyMapper(lite0, 224 px, 1000 classes)
     """
     return SaliencyMapper.load(path, device, threads)
-
-
-def fit(mask: Mask, width: int, height: int) -> Mask:
-    """Bring a mask to its photo's size.
-
-    >>> fit(np.eye(2, dtype=np.float32), 4, 2).shape
-    (2, 4)
-    """
-    return np.asarray(cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR), np.float32)
-
-
-def name_of(source: Source, number: int) -> str:
-    """What a map's files are called: the photo's own name without its ending; a number where it has none.
-
-    >>> name_of("trip/cat.jpg", 3), name_of(b"", 1), name_of(b"", 2)
-    ('cat', 'photo', 'photo-2')
-    """
-    if isinstance(source, str | os.PathLike):
-        return Path(source).stem
-    return "photo" if number == 1 else f"photo-{number}"
 
 
 def load_mappers(mappings: Sequence[Path]) -> dict[str, SaliencyMapper]:

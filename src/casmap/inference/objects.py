@@ -5,7 +5,7 @@ import numpy as np
 from pycocotools import mask as run_lengths
 
 from casmap.annotations.labelled import Object, Polygon, Which
-from casmap.inference.components import Binary, Box, Mask, binary_mask, components, is_flat, tight_box
+from casmap.inference.components import Binary, Mask, binary_mask, components, is_flat, tight_box
 
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
 STRAY = 1.0  # pixels by which a polygon may leave the outline
@@ -27,14 +27,15 @@ def objects_of(
         return []
     found = components(binary_mask(mask, alpha))
     order = sorted(range(len(found.areas)), key=lambda each: (-found.areas[each], each != found.largest))
-    large = [each for each in order[: 1 if which == "largest" else None] if found.areas[each] >= min_area * mask.size]
-    return [_object(found.binary(each), found.box(each), mask, label) for each in large]
-
-
-def _object(part: Binary, box: Box, mask: Mask, label: str) -> Object:
-    rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
-    rle["counts"] = rle["counts"].decode()  # as JSON has it
-    return Object(label, box, outline(part), rle, int(part.sum()), float(mask[part].mean(dtype=np.float64)))
+    objects = []
+    for each in order[: 1 if which == "largest" else None]:
+        if found.areas[each] >= min_area * mask.size:
+            part, (x0, y0, x1, y1), area = found.binary(each), found.boxes[each].tolist(), int(found.areas[each])
+            rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
+            rle["counts"] = rle["counts"].decode()  # as JSON has it
+            score = float(mask[part].mean(dtype=np.float64))
+            objects.append(Object(label, (x0, y0, x1, y1), outline(part), rle, area, score))
+    return objects
 
 
 def outline(part: Binary) -> Polygon:

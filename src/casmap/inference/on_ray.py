@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from casmap.errors import UserError
+from casmap.errors import UnreadableImage, UserError
 from casmap.inference.folder import Extraction, to_map
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
@@ -26,16 +26,10 @@ OPTIONS = "parts.json"
 
 
 def extract_on_ray(
-    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
-    *,
-    mapping: str | os.PathLike[str] | None = None,
-    out: str | os.PathLike[str] = "maps",
-    alpha: float = 1.0,
-    address: str | None = None,
-    workers: int | None = None,
-    part: int = PART,
-    reporter: Reporter = SILENT,
-) -> Extraction:
+    photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *,
+    mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "maps", alpha: float = 1.0,
+    address: str | None = None, workers: int | None = None, part: int = PART, reporter: Reporter = SILENT,
+) -> Extraction:  # fmt: skip
     """Write a row for each photo into out/part-000000.parquet and so on.
 
     address: of a Ray cluster whose hosts see the same folders; None: this machine. workers: each with the mapping in
@@ -56,34 +50,23 @@ def extract_on_ray(
             logging_level=logging.ERROR, ignore_reinit_error=True,
         )  # fmt: skip
         try:
+            ray.data.DataContext.get_current().enable_progress_bars = False
             rows = [{"number": number, "paths": parts[number]} for number in missing]
-            _work(rows, PartMaker, (file, out.resolve(), alpha), min(workers or cores(), len(missing)), reporter)
+            worker: Any = PartMaker  # Ray makes the objects, which its types do not say
+            made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+                worker, fn_constructor_args=(file, out.resolve(), alpha), num_cpus=1, max_restarts=RETRIES,
+                max_task_retries=RETRIES, compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(rows))),
+            )  # fmt: skip
+            with reporter.progress("extracting", sum(len(parts[number]) for number in missing)) as advance:
+                for row in made.iter_rows():
+                    advance(row["photos"])
         finally:
             ray.shutdown()
     remove_asides(out)  # of workers that died
-    made = list(read_rows(out, len(parts), ["box", "error"]))
-    unread = [row["error"] for row in made if row["error"] is not None]
-    empty = sum(row["error"] is None and row["box"] is None for row in made)
+    told = list(read_rows(out, len(parts), ["box", "error"]))
+    unread = [row["error"] for row in told if row["error"] is not None]
+    empty = sum(row["error"] is None and row["box"] is None for row in told)
     return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
-
-
-def _work(rows: list[dict[str, Any]], worker: Any, arguments: tuple[Any, ...], count: int, reporter: Reporter) -> None:
-    """Let the workers make the parts of `rows`."""
-    import ray
-
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
-    made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        worker,
-        fn_constructor_args=arguments,
-        compute=ray.data.ActorPoolStrategy(size=count),
-        num_cpus=1,
-        max_restarts=RETRIES,
-        max_task_retries=RETRIES,
-    )
-    with reporter.progress("extracting", sum(len(row["paths"]) for row in rows)) as advance:
-        for row in made.iter_rows():
-            advance(row["photos"])
 
 
 class PartMaker:
@@ -97,25 +80,22 @@ class PartMaker:
         import pyarrow as arrow
         from pyarrow import parquet
 
-        paths = list(row["paths"])
-        rows = [one for at in range(0, len(paths), BATCH) for one in self.rows_of(paths[at : at + BATCH])]
+        rows, paths = [], list(row["paths"])
+        for at in range(0, len(paths), BATCH):
+            batch = paths[at : at + BATCH]
+            rows += [self.row_of(*mapped) for mapped in zip(batch, self.mapper.map(batch), strict=True)]
         with whole_file(part_file(self.out, row["number"])) as aside:
             parquet.write_table(arrow.Table.from_pylist(rows, schema()), aside)
         return {"number": row["number"], "photos": len(rows)}
 
-    def rows_of(self, paths: list[str]) -> list[dict[str, Any]]:
-        """A row for each photo, also for those that cannot be read."""
-        rows = []
-        for path, one in zip(paths, self.mapper.map(paths), strict=True):
-            row: dict[str, Any] = {"path": readable(path)}
-            if isinstance(one, Mapped):
-                row |= {"width": one.width, "height": one.height, "label": one.label}
-                for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.alpha):
-                    row |= {"box": list(found.box), "rle": found.rle["counts"], "score": found.score}
-            else:
-                row["error"] = readable(str(one))
-            rows.append(row)
-        return rows
+    def row_of(self, path: str, one: Mapped | UnreadableImage) -> dict[str, Any]:
+        """The row of a photo, also of one that cannot be read."""
+        if not isinstance(one, Mapped):
+            return {"path": readable(path), "error": readable(str(one))}
+        row = {"path": readable(path), "width": one.width, "height": one.height, "label": one.label}
+        for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.alpha):
+            row |= {"box": list(found.box), "rle": found.rle["counts"], "score": found.score}
+        return row
 
 
 def readable(text: str) -> str:
@@ -131,18 +111,11 @@ def schema() -> Any:
     """Of a part's file. rle: the largest object as COCO's counts for height x width; error: why there is no map."""
     import pyarrow as arrow
 
-    return arrow.schema(
-        [
-            ("path", arrow.string()),
-            ("width", arrow.int32()),
-            ("height", arrow.int32()),
-            ("box", arrow.list_(arrow.int32(), 4)),
-            ("rle", arrow.string()),
-            ("score", arrow.float32()),
-            ("label", arrow.string()),
-            ("error", arrow.string()),
-        ]
-    )
+    text, number = arrow.string(), arrow.int32()
+    return arrow.schema({
+        "path": text, "width": number, "height": number, "box": arrow.list_(number, 4), "rle": text,
+        "score": arrow.float32(), "label": text, "error": text,
+    })  # fmt: skip
 
 
 def part_file(out: Path, number: int) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from casmap.inference.mapper import Mapped, SaliencyMapper
-from casmap.io.levels import Window
+from casmap.io.arrays import Window
 from casmap.reporting import SILENT, Reporter
 
 AHEAD = 2  # batches for each thread that may be begun before the first of them is taken
@@ -41,16 +41,9 @@ class Pipeline(Generic[T]):
     """
 
     def __init__(
-        self,
-        paths: list[Path],
-        mapper: SaliencyMapper,
-        finish: Callable[[Mapped], T],
-        batch: int = BATCH,
-        whole: bool = True,
-        window: Window | None = None,
-        label: str = "mapping",
-        reporter: Reporter = SILENT,
-    ) -> None:
+        self, paths: list[Path], mapper: SaliencyMapper, finish: Callable[[Mapped], T], batch: int = BATCH,
+        whole: bool = True, window: Window | None = None, label: str = "mapping", reporter: Reporter = SILENT,
+    ) -> None:  # fmt: skip
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch
         self.label, self.reporter = label, reporter
         self.least, self.window = None if whole else LEAST, window

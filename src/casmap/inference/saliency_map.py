@@ -9,21 +9,13 @@ import numpy as np
 from casmap.annotations.labelled import Object, Which
 from casmap.inference.components import Binary, Box, Mask, binary_mask, is_flat, largest_box, largest_component
 from casmap.inference.objects import SMALLEST, objects_of
-from casmap.inference.views import (
-    MASKED,
-    STRIP_GAP,
-    STRIP_HEIGHT,
-    VIEWS,
-    draw_overlay,
-    grey,
-    inpaint,
-    shrunk,
-    write_views,
-)
+from casmap.inference.views import MASKED, VIEWS, draw_overlay, grey, inpaint, shrunk, write_views
 from casmap.io.images import Image, encode_png
 
 if TYPE_CHECKING:
     from supervision import Detections
+
+STRIP_HEIGHT, STRIP_GAP = 256, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,23 +204,10 @@ class SaliencyMap:
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).to_dict()
         {'name': 'photo', 'width': 4, 'height': 4, 'box': [0, 0, 4, 4], 'area': 0.25}
         """
-        return describe(self.mask, self.name, self.box(alpha))
+        (height, width), box = self.mask.shape, self.box(alpha)
+        said = {"name": self.name, "width": width, "height": height, "box": None if box is None else list(box)}
+        return said | {"area": round(self.area, 4)}
 
     def _repr_png_(self) -> bytes:
         """How a notebook shows it."""
         return encode_png(self.strip())
-
-
-def describe(mask: Mask, name: str, box: Box | None) -> dict[str, Any]:
-    """What a mask (H, W) found, ready for JSON.
-
-    >>> describe(np.full((2, 4), 0.5, np.float32), "cat", (0, 0, 4, 2))
-    {'name': 'cat', 'width': 4, 'height': 2, 'box': [0, 0, 4, 2], 'area': 0.5}
-    """
-    return {
-        "name": name,
-        "width": mask.shape[1],
-        "height": mask.shape[0],
-        "box": None if box is None else list(box),
-        "area": round(float(mask.mean(dtype=np.float64)), 4),
-    }

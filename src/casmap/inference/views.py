@@ -23,8 +23,6 @@ INPAINT_RADIUS = 3
 INPAINT_SIDE = 1024
 VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # as they end the names of files
 LOOKED_AT = ("overlay",)  # written as JPEG: a fifth of the time and of the size of a PNG
-STRIP_HEIGHT = 256
-STRIP_GAP = 4
 
 
 def draw_overlay(photo: Image, mask: Mask, box: Box | None) -> Image:

@@ -1,13 +1,11 @@
-"""Photos that are in memory already: NumPy arrays and torch tensors, as 8-bit pictures."""
+"""Photos that are in memory already: arrays, tensors and grey values of any depth, as 8-bit pictures."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from casmap.io.levels import stretched
-
+Window = tuple[float, float]  # centre and width, in the units of the picture
 ACCEPTED = "an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), or a tensor (3, H, W), in 0..1 or 0..255"
 
 
@@ -37,11 +35,6 @@ def is_many(source: Any) -> bool:
     return (isinstance(source, np.ndarray) or is_tensor(source)) and source.ndim == 4
 
 
-def each_of(source: Any) -> Iterator[npt.NDArray[Any]]:
-    """The photos of an array (N, H, W, C) or a tensor (N, C, H, W), one after the other."""
-    yield from as_array(source)
-
-
 def eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Bring an array of one of the accepted shapes and types to 8 bits: (H, W), (H, W, 3) or (H, W, 4).
 
@@ -69,3 +62,38 @@ def eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         raise ValueError("its values lie outside of 0..255")
     whole = array.dtype.kind == "f" and array.max() <= 1
     return np.asarray(np.rint(array * 255 if whole else array), np.uint8)
+
+
+def stretched(levels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Spread them from black to white, where nothing says what they are.
+
+    The type does not say where white is: a camera's 12 bits in a 16-bit file would come out black if 65535 were, and
+    Pillow's own conversion clips everything above 255.
+
+    >>> stretched(np.array([-5, 0, 5])).tolist()
+    [0, 128, 255]
+    """
+    return np.asarray(np.rint(255 * min_max(np.nan_to_num(levels.astype(np.float64)))), np.uint8)
+
+
+def min_max(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """(v - min v) / (max v - min v), and zeros where all values are the same.
+
+    >>> min_max(np.array([1, 2, 5])).tolist(), min_max(np.array([3, 3])).tolist()
+    ([0.0, 0.25, 1.0], [0.0, 0.0])
+    """
+    above = np.asarray(values, np.float64) - values.min()
+    return np.asarray(above / (above.max() or 1.0))
+
+
+def through(levels: npt.NDArray[Any], window: Window) -> npt.NDArray[np.uint8]:
+    """See them through a window, as radiologists do: DICOM PS3.3, C.11.2.1.2.1.
+
+    y = (x - (c - 0.5)) / (w - 1) + 0.5, cut off below 0 and above 1
+
+    >>> through(np.array([-100, 39.5, 40, 200]), (40, 81)).tolist()
+    [0, 128, 129, 255]
+    """
+    centre, width = window
+    shares = np.clip((levels - (centre - 0.5)) / max(width - 1, 1e-6) + 0.5, 0, 1)
+    return np.asarray(np.rint(255 * shares), np.uint8)

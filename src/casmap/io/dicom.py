@@ -5,13 +5,12 @@ Needs pydicom, the extra `dicom`.
 
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from casmap.io.arrays import Window, stretched, through
 from casmap.io.atomic import whole_file
-from casmap.io.levels import Window, stretched, through
 
 SUFFIX = ".dcm"
 MASK = "casmap mask"
@@ -66,16 +65,12 @@ def open_dicom(source: Path | io.BytesIO, most: int, window: Window | None = Non
         return np.asarray(frame if frame.dtype == np.uint8 else frame >> (8 * frame.itemsize - 8), np.uint8)
     levels = apply_rescale(frame, data)
     if window is None and "WindowCenter" in data and "WindowWidth" in data:
-        window = _first(data.WindowCenter), _first(data.WindowWidth)
+        # Of the windows that a file offers, the first.
+        window = float(np.ravel(data.WindowCenter)[0]), float(np.ravel(data.WindowWidth)[0])
     if window is None and "VOILUTSequence" in data:
         levels = apply_voi(levels, data)
     grey = stretched(levels) if window is None else through(levels, window)
     return 255 - grey if kind == "MONOCHROME1" else grey
-
-
-def _first(value: Any) -> float:
-    """Of the windows that a file offers."""
-    return float(value if np.isscalar(value) or not hasattr(value, "__iter__") else next(iter(value)))
 
 
 def write_dicom_mask(photo: Path, mask: npt.NDArray[np.float32], out: Path) -> None:

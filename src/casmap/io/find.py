@@ -28,8 +28,31 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
     ['b.jpg', 'a.png']
     """
     found: dict[str, Path] = {}
-    for source in sources:
-        for path in _images_of(Path(source), [] if left_out is None else left_out):
+    for source in map(Path, sources):
+        try:
+            if source.is_dir():  # hidden files, thumbnails and the `._` twins of macOS, are nobody's photos
+                below = [(path, path.relative_to(source).parts) for path in source.rglob("*")]
+                inside = [path for path, parts in below if not any(part.startswith(".") for part in parts)]
+                missing = f"There is no image in the folder {source}."
+            elif source.exists():
+                found.setdefault(os.path.abspath(source), source)
+                continue
+            else:
+                inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
+                missing = f"{source} does not exist, and no image matches it as a pattern."
+            suffixes = IMAGE_SUFFIXES | FOREIGN_SUFFIXES
+            images = [path for path in inside if path.suffix.lower() in suffixes and path.is_file()]
+            if source.is_dir():
+                out = {path for path in inside if leads_out(path, source)}
+                if left_out is not None:
+                    left_out += [f"{path} is a link that leads out of {source}." for path in sorted(out)]
+                images = [path for path in images if path not in out]
+                missing += f" {len(out)} links lead out of it, and are not followed." * bool(out)
+        except OSError as error:
+            raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
+        if not images:
+            raise UserError(missing)
+        for path in sorted(images):
             found.setdefault(os.path.abspath(path), path)
     return list(found.values())
 
@@ -45,33 +68,3 @@ def leads_out(path: Path, folder: Path) -> bool:
     [False, False, True]
     """
     return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
-
-
-def _images_of(source: Path, left_out: list[str]) -> list[Path]:
-    """The images that one source names: at least one."""
-    try:
-        if source.is_dir():
-            inside = [path for path in source.rglob("*") if not _hidden(path.relative_to(source))]
-            missing = f"There is no image in the folder {source}."
-        elif source.exists():
-            return [source]
-        else:
-            inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
-            missing = f"{source} does not exist, and no image matches it as a pattern."
-        suffixes = IMAGE_SUFFIXES | FOREIGN_SUFFIXES
-        images = [path for path in inside if path.suffix.lower() in suffixes and path.is_file()]
-        if source.is_dir():
-            out = {path for path in inside if leads_out(path, source)}
-            left_out += [f"{path} is a link that leads out of {source}." for path in sorted(out)]
-            images = [path for path in images if path not in out]
-            missing += f" {len(out)} links lead out of it, and are not followed." * bool(out)
-    except OSError as error:
-        raise UserError(f"Cannot look at {source}: {error.strerror}.") from error
-    if not images:
-        raise UserError(missing)
-    return sorted(images)
-
-
-def _hidden(path: Path) -> bool:
-    """Whether a file or a folder above it is hidden: thumbnails and the `._` twins of macOS are nobody's photos."""
-    return any(part.startswith(".") for part in path.parts)

@@ -16,8 +16,7 @@ import PIL.ImageOps
 
 from casmap.errors import InvalidImage, UnreadableImage
 from casmap.io import dicom
-from casmap.io.arrays import ACCEPTED, as_array, eight_bits, is_tensor
-from casmap.io.levels import Window, stretched
+from casmap.io.arrays import ACCEPTED, Window, as_array, eight_bits, is_tensor, stretched
 
 Image = npt.NDArray[np.uint8]
 
@@ -26,20 +25,14 @@ MAX_PIXELS = 512 * 2**20 // 3
 
 # Named one by one because Pillow knows formats that are not safe to open blindly: for EPS it runs Ghostscript.
 FORMATS = {
-    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"),
-    "PNG": (".png", ".apng"),
-    "GIF": (".gif",),
-    "BMP": (".bmp",),
-    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"),
-    "TIFF": (".tif", ".tiff"),
-    "WEBP": (".webp",),
-    "JPEG2000": (".jp2", ".j2k"),
-    "AVIF": (".avif",),
-}
+    "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"), "PNG": (".png", ".apng"), "GIF": (".gif",), "BMP": (".bmp",),
+    "PPM": (".ppm", ".pgm", ".pbm", ".pnm"), "TIFF": (".tif", ".tiff"), "WEBP": (".webp",),
+    "JPEG2000": (".jp2", ".j2k"), "AVIF": (".avif",),
+}  # fmt: skip
 IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes) | {dicom.SUFFIX}
 
 QUALITY = 90  # of JPEGs
-ORIENTATION = 0x0112  # among EXIF tags
+ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # among EXIF tags, and where a photo's sides change places
 
 Source = str | os.PathLike[str] | bytes | IO[bytes] | PIL.Image.Image | npt.NDArray[Any]
 
@@ -97,33 +90,24 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
         raise (InvalidImage if invalid else UnreadableImage)(f"{name} {_reason(error, invalid)}.") from error
 
 
-def size_of_bytes(content: bytes) -> tuple[int, int] | None:
-    """As `image_size`, for the bytes of a file.
-
-    >>> size_of_bytes(encode_png(np.zeros((2, 3), np.uint8))), size_of_bytes(b"no picture")
-    ((3, 2), None)
-    """
-    return image_size(io.BytesIO(content))
-
-
-def image_size(path: Path | io.BytesIO) -> tuple[int, int] | None:
+def image_size(source: Path | bytes) -> tuple[int, int] | None:
     """Width and height of the picture that `open_image` would give, from the file's head; None where it would fail.
 
-    >>> image_size(Path("missing.jpg")) is None
-    True
+    >>> image_size(Path("missing.jpg")), image_size(encode_png(np.zeros((2, 3), np.uint8)))
+    (None, (3, 2))
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
-            if dicom.is_dicom(path):
-                width, height = dicom.dicom_size(path)
-                return (width, height) if 0 < width * height <= MAX_PIXELS else None
-            readable = path if isinstance(path, io.BytesIO) else _readable(path)
-            with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
-                width, height = image.size
-                if not 0 < width * height <= MAX_PIXELS:
-                    return None
-                return (height, width) if _lies(image) else (width, height)
+            readable = _readable(source)
+            if dicom.is_dicom(readable):
+                width, height = dicom.dicom_size(readable)
+            else:
+                with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
+                    width, height = image.size
+                    with contextlib.suppress(Exception):  # broken EXIF data turn nothing
+                        width, height = (height, width) if image.getexif().get(ORIENTATION) in LYING else image.size
+            return (width, height) if 0 < width * height <= MAX_PIXELS else None
     except Exception:
         return None
 
@@ -164,13 +148,6 @@ def _readable(source: Any) -> Path | io.BytesIO:
     return path
 
 
-def _lies(image: PIL.Image.Image) -> bool:
-    """Whether a photo's EXIF data say that its sides change places."""
-    with contextlib.suppress(Exception):
-        return image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
-    return False
-
-
 def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
     """Decode, turn and colour a Pillow image, once its header says that it has a sane size."""
     width, height = image.size
@@ -178,7 +155,8 @@ def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
         raise PIL.Image.DecompressionBombError
     if width * height == 0:
         raise ValueError("it has no pixels")
-    lies = _lies(image)
+    with contextlib.suppress(Exception):
+        width, height = (height, width) if image.getexif().get(ORIENTATION) in LYING else image.size
     if least is not None:
         image.draft(None, (least, least))  # for JPEG; other formats have no such way
     image.load()  # broken pixels fail here, which leaves only broken EXIF data to fail below: good pixels go on
@@ -187,26 +165,23 @@ def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
     if image.mode.startswith(("I", "F")):
         image = PIL.Image.fromarray(stretched(np.asarray(image)))
     elif image.has_transparency_data:
-        white = PIL.Image.new("RGBA", image.size, "white")
-        image = PIL.Image.alpha_composite(white, image.convert("RGBA"))
-    return Opened(np.array(image.convert("RGB")), *((height, width) if lies else (width, height)))
+        image = PIL.Image.alpha_composite(PIL.Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    return Opened(np.array(image.convert("RGB")), width, height)
 
 
 def _reason(error: Exception, invalid: bool) -> str:
     """The rest of a sentence that begins with the image's name."""
-    match error:
-        case FileNotFoundError():
-            return "does not exist"
-        case ModuleNotFoundError():
-            return "is DICOM, which needs pydicom: pip install 'casmap[dicom]'"
-        case IsADirectoryError():
-            return "is a folder or a device, not an image file"
-        case PermissionError():
-            return "may not be read: permission denied"
-        case PIL.UnidentifiedImageError():
-            return f"is not an image of a kind that can be opened ({', '.join(FORMATS)})"
-        case PIL.Image.DecompressionBombError():
-            return f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit"
+    reasons = {
+        FileNotFoundError: "does not exist",
+        ModuleNotFoundError: "is DICOM, which needs pydicom: pip install 'casmap[dicom]'",
+        IsADirectoryError: "is a folder or a device, not an image file",
+        PermissionError: "may not be read: permission denied",
+        PIL.UnidentifiedImageError: f"is not an image of a kind that can be opened ({', '.join(FORMATS)})",
+        PIL.Image.DecompressionBombError: f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit",
+    }
+    for kind, reason in reasons.items():
+        if isinstance(error, kind):
+            return reason
     said = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
     if invalid:
         return f"cannot be used: {said}; a photo is a path, bytes, an open binary file, a Pillow image, {ACCEPTED}"

@@ -10,9 +10,8 @@ import numpy.typing as npt
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.evaluation.evaluate import Number
-from casmap.evaluation.intervals import bootstrap_statistic
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
-from casmap.evaluation.numbers import apart, columns, mean_of, turned
+from casmap.evaluation.numbers import apart, bootstrap_statistic, columns, mean_of, turned
 from casmap.evaluation.table import FORMULAS
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below

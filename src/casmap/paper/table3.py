@@ -10,8 +10,7 @@ import numpy.typing as npt
 from casmap.data.subsets import of_classes
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, annotated, localization_errors, map_photos
-from casmap.evaluation.intervals import bootstrap_statistic
-from casmap.evaluation.numbers import columns, mean_of, percent, points, turned
+from casmap.evaluation.numbers import bootstrap_statistic, columns, mean_of, percent, points, turned
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome, verdict_below

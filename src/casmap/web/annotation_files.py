@@ -2,10 +2,9 @@
 
 import io
 import re
-import shutil
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,28 +13,15 @@ from typing import IO
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError
-from casmap.io.atomic import whole_file
+from casmap.io.atomic import write_whole
 from casmap.io.names import file_name
 
 LONGEST = 200  # bytes of a name: file systems take 255, and formats add to it
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and halves of characters
-MEDIA_TYPES = {
+MEDIA_TYPES = {  # by the end of a name
     ".json": "application/json", ".csv": "text/csv", ".txt": "text/plain", ".xml": "application/xml",
     ".zip": "application/zip", "": "application/octet-stream",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class AnnotationFile:
-    """A file to save: what a format wrote, or a ZIP of it where that is several files."""
-
-    name: str
-    content: bytes
-
-    @property
-    def media_type(self) -> str:
-        """By the end of its name."""
-        return MEDIA_TYPES.get(Path(self.name).suffix, MEDIA_TYPES[""])
 
 
 def photo_names(sent: Iterable[str | None]) -> list[str]:
@@ -56,28 +42,30 @@ def photo_names(sent: Iterable[str | None]) -> list[str]:
 
 def write_annotations(
     photos: Sequence[tuple[Labelled, IO[bytes]]], *, format: str, rle: bool = False, ending: str = ""
-) -> AnnotationFile:
-    """Write photos, each with the file that was sent, in a format; ending: only the files whose names end so."""
+) -> tuple[str, bytes]:
+    """Write photos, each with the file that was sent, in a format; ending: only the files whose names end so.
+
+    Gives the name and the content of the file to save: what the format wrote, or a ZIP where that is several files.
+    """
     with TemporaryDirectory(prefix="casmap-") as private:
         out = Path(private) / "photos"
         labelled, sent = [], {}
         for photo, content in photos:
             path = out / photo.name  # where the format writes, so that tables call it by its name alone
             content.seek(0)
-            with whole_file(path) as aside, aside.open("wb") as copy:
-                shutil.copyfileobj(content, copy)
+            write_whole(path, content.read())
             labelled.append(replace(photo, file=path))
             sent[path] = path.stat().st_ino
         FORMATS[format].write(labelled, labels_of(labelled), out, WriteOptions(rle))
         # A photo may be called as one of the format's files, which then took its place.
-        files = [path for path in sorted(out.rglob("*")) if path.is_file() and sent.get(path) != path.stat().st_ino]
-        files = [path for path in files if path.name.endswith(ending)]
+        found = sorted(path for path in out.rglob("*") if path.is_file() and path.name.endswith(ending))
+        files = [path for path in found if sent.get(path) != path.stat().st_ino]
         if not files:
             raise UserError(f"The format {format} writes no file that ends in {ending!r}.")
         if len(files) == 1:
-            return AnnotationFile(files[0].name, files[0].read_bytes())
+            return files[0].name, files[0].read_bytes()
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for path in files:
                 archive.write(path, path.relative_to(out))
-        return AnnotationFile("annotations.zip", packed.getvalue())
+        return "annotations.zip", packed.getvalue()

@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Awaitable, Callable
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
 from casmap.inference.pipeline import LEAST
 from casmap.inference.views import grey
-from casmap.io.images import encode_png, size_of_bytes
+from casmap.io.images import encode_png, image_size
 from casmap.tools.annotate import UNNAMED
 from casmap.version import __version__
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
@@ -48,6 +48,10 @@ Alpha = Annotated[float, Query(ge=0, le=100, description="the binary mask keeps 
 Labels = Annotated[Literal["none", "predicted"], Query(description="none: all objects are called object")]
 Rle = Annotated[bool, Query(description="coco: pixels exactly, instead of polygons")]
 Ending = Annotated[str, Query(max_length=20, description="only files whose names end so, such as .txt of yolo")]
+ERRORS = {
+    400: "the request cannot be understood", 403: "from elsewhere", 404: "no such mapping", 408: "it took too long",
+    413: "too many bytes or pixels", 422: "no photo, or an option out of its range", 503: "too many requests at once",
+}  # fmt: skip
 ANNOTATIONS: dict[str, Any] = {
     "content": {kind: {} for kind in MEDIA_TYPES.values()},
     "headers": {
@@ -98,23 +102,15 @@ def create_app(
     limits = limits or Limits()
     room = Room(limits)
     app = FastAPI(
-        title="casmap",
-        version=__version__,
+        title="casmap", version=__version__, openapi_url="/api/openapi.json",
         summary="All the evidence in a photo: a photo in, a mask and a box out, no class asked for.",
-        docs_url=None,  # its page would be fetched from elsewhere
-        redoc_url=None,
-        openapi_url="/api/openapi.json",
-    )
+        docs_url=None, redoc_url=None,  # their pages would be fetched from elsewhere
+    )  # fmt: skip
     app.add_middleware(Gate, limits=limits, hosts=hosts)
     default = next(iter(mappers))
     errors: dict[int | str, dict[str, Any]] = {
-        status: {"model": Failed, "description": text}
-        for status, text in {
-            400: "the request cannot be understood", 403: "from elsewhere", 404: "no such mapping",
-            408: "it took too long", 413: "too many bytes or pixels", 422: "no photo, or an option out of its range",
-            503: "too many requests at once",
-        }.items()
-    }  # fmt: skip
+        status: {"model": Failed, "description": text} for status, text in ERRORS.items()
+    }
 
     def chosen(mapping: Annotated[str, Query(description="its name; the first, if none is given")] = default) -> str:
         if mapping not in mappers:
@@ -130,12 +126,11 @@ def create_app(
         return content
 
     Sent = Annotated[bytes, Depends(sent)]  # noqa: N806 (a type)
-    body = {
-        "requestBody": {"required": True, "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
-    }
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    body = {"requestBody": {"required": True, "content": {"image/*": binary}}}
 
     def map_photo(content: bytes, mapping: str, least: int | None = None) -> Mapped:
-        size = size_of_bytes(content)
+        size = image_size(content)
         if size is not None and size[0] * size[1] > limits.pixels:
             raise HTTPException(413, f"A photo may have at most {limits.pixels / 1e6:g} million pixels.")
         (found,) = mappers[mapping].map([content], least=least)
@@ -160,10 +155,8 @@ def create_app(
         for number, photo in enumerate(photos):
             try:
                 made.append(await room.work(work, await photo.read(), number))
-            except UnreadableImage as error:
-                made.append(error)
-            except HTTPException as error:
-                if error.status_code != 413:
+            except (UnreadableImage, HTTPException) as error:
+                if isinstance(error, HTTPException) and error.status_code != 413:
                     raise
                 made.append(error)
         return made
@@ -192,11 +185,8 @@ def create_app(
     )  # fmt: skip
     async def make_view(photo: Sent, mapping: Chosen, view: View = "overlay", alpha: Alpha = 1.0) -> Response:
         """Draw a photo's mask, overlay, masked-in, masked-out or inpainted picture, as PNG."""
-
-        def draw() -> bytes:
-            return encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha))
-
-        return Response(await room.work(draw), media_type="image/png")
+        drawn = await room.work(lambda: encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha)))
+        return Response(drawn, media_type="image/png")
 
     @app.post("/api/batch", responses=errors, tags=["maps"])
     async def make_batch(photos: Photos, mapping: Chosen) -> list[Map | Failed]:
@@ -225,15 +215,17 @@ def create_app(
         bad = {name: one for name, one in zip(names, made, strict=True) if isinstance(one, Exception)}
         if not good:
             raise next(iter(bad.values()))
-        file = await room.work(partial(write_annotations, good, format=format, rle=rle, ending=ending))
+        file, content = await room.work(lambda: write_annotations(good, format=format, rle=rle, ending=ending))
         headers = {
-            "Content-Disposition": f"attachment; filename*=utf-8''{quote(file.name)}",
+            "Content-Disposition": f"attachment; filename*=utf-8''{quote(file)}",
             "Casmap-Objects": str(sum(len(one.objects) for one, _ in good)),
             "Casmap-Left-Out": json.dumps([f"{name}: {_sentence(one)}" for name, one in bad.items()]),
         }
-        return Response(file.content, headers=headers, media_type=file.media_type)
+        return Response(content, headers=headers, media_type=MEDIA_TYPES.get(Path(file).suffix, MEDIA_TYPES[""]))
 
-    bundled = _bundled()
+    bundled: dict[str, Path] = {}
+    with suppress(UserError):  # without scikit-image there are none
+        bundled = {path.name: path for path in free_photos()}
 
     @app.get("/api/photos", tags=["free photos"])
     async def photos() -> list[str]:
@@ -260,10 +252,8 @@ def create_app(
     @app.middleware("http")
     async def guarded(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         response = await answer(request)
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cache-Control"] = "no-store"
+        kept = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+        response.headers.update(kept | {"Content-Security-Policy": POLICY})
         return response
 
     @app.get("/{file}", include_in_schema=False)
@@ -277,13 +267,6 @@ def create_app(
         return FileResponse(STATIC / PAGE[0])
 
     return app
-
-
-def _bundled() -> dict[str, Path]:
-    try:
-        return {path.name: path for path in free_photos()}
-    except UserError:  # without scikit-image there are none
-        return {}
 
 
 def _sentence(error: Exception) -> str:

@@ -1,9 +1,7 @@
 """What a request may ask for: bytes, pixels, time, and how many at once; beyond it there is a clear answer."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -40,22 +38,14 @@ class Room:
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run a function in a thread, when it is its turn."""
-        async with self._place():
-            try:
-                with anyio.fail_after(self.limits.seconds):
-                    return await to_thread.run_sync(
-                        partial(function, *arguments), limiter=self.turns, abandon_on_cancel=True
-                    )
-            except TimeoutError as error:
-                raise HTTPException(408, f"This took longer than {self.limits.seconds:g} seconds.") from error
-
-    @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
         if self.inside >= self.limits.working + self.limits.waiting:
             raise HTTPException(503, "Too many requests at once: come back in a moment.", {"Retry-After": "1"})
         self.inside += 1
         try:
-            yield
+            with anyio.fail_after(self.limits.seconds):
+                return await to_thread.run_sync(function, *arguments, limiter=self.turns, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise HTTPException(408, f"This took longer than {self.limits.seconds:g} seconds.") from error
         finally:
             self.inside -= 1
 
@@ -77,26 +67,20 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer at once, or let it pass and count its bytes."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+            return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
-        host = headers.get("host", "")
-        if self.hosts is not None and host.rpartition(":")[0].strip("[]") not in self.hosts and host not in self.hosts:
-            await _answer(403, "This server answers on its own machine only.")(scope, receive, send)
-            return
-        origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            await _answer(403, "This server answers its own page only.")(scope, receive, send)
-            return
-        await self._counted(scope, receive, send, headers)
-
-    async def _counted(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        host, origin, said = headers.get("host", ""), headers.get("origin"), headers.get("content-length", "0")
         most, came, begun = self.limits.bytes, 0, False
-        too_long = _answer(413, f"A request may have at most {most // 2**20} MB.")
-        said = headers.get("content-length", "0")
-        if said.isdecimal() and int(said) > most:
-            await too_long(scope, receive, send)
-            return
+        too_long = JSONResponse({"detail": f"A request may have at most {most // 2**20} MB."}, 413)
+        refusal = None
+        if self.hosts is not None and host.rpartition(":")[0].strip("[]") not in self.hosts and host not in self.hosts:
+            refusal = JSONResponse({"detail": "This server answers on its own machine only."}, 403)
+        elif origin is not None and origin.partition("://")[2] != host:
+            refusal = JSONResponse({"detail": "This server answers its own page only."}, 403)
+        elif said.isdecimal() and int(said) > most:
+            refusal = too_long
+        if refusal is not None:
+            return await refusal(scope, receive, send)
 
         async def counting() -> Message:
             nonlocal came
@@ -116,7 +100,3 @@ class Gate:
         except TooLongError:
             if not begun:
                 await too_long(scope, receive, send)
-
-
-def _answer(status: int, sentence: str) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    return JSONResponse({"detail": sentence}, status)

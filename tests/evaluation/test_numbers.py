@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.evaluation import intervals
-from casmap.evaluation.intervals import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic, paired_interval
+from casmap.evaluation import numbers
+from casmap.evaluation.numbers import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic, paired_interval
 
 ERRORS = (np.random.default_rng(7).random(400) < 0.36).astype(np.float64)
 
@@ -42,9 +42,9 @@ def test_seed_decides() -> None:
 
 def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bootstrap_interval(ERRORS, resamples=70)
-    monkeypatch.setattr(intervals, "CHUNK", 400 * 32)  # 32 + 32 + 6 resamples
+    monkeypatch.setattr(numbers, "CHUNK", 400 * 32)  # 32 + 32 + 6 resamples
     assert bootstrap_interval(ERRORS, resamples=70) == whole
-    monkeypatch.setattr(intervals, "CHUNK", 1)  # one at a time
+    monkeypatch.setattr(numbers, "CHUNK", 1)  # one at a time
     assert bootstrap_interval(ERRORS, resamples=70) == whole
 
 
@@ -93,7 +93,7 @@ def test_statistic_draws_whole_items() -> None:
 
 
 def test_sums_are_those_of_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "CHUNK", 30 * 7)  # seven draws at a time
+    monkeypatch.setattr(numbers, "CHUNK", 30 * 7)  # seven draws at a time
     histograms = np.random.default_rng(1).integers(0, 1000, (30, 2, 7))
 
     def share(total: np.ndarray) -> float:

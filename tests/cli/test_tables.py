@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from casmap.cli import tables_studies
-from casmap.cli.tables_studies import print_check, print_correction, print_plan, print_report, show_outcome, table_of
+from casmap.cli import tables
+from casmap.cli.tables import print_check, print_correction, print_plan, print_report, show_outcome, table_of
 from casmap.paper.outcome import HOLDS, Cell, Claim, Outcome
 from casmap.paper.plan import Planned
 from casmap.paper.report import Report
@@ -23,7 +23,7 @@ CLAIM = Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)
 def told(monkeypatch):
     """All that was printed; the terminal may be made narrower."""
     console = Console(file=io.StringIO(), width=200, markup=False, highlight=False)
-    monkeypatch.setattr(tables_studies, "console", console)
+    monkeypatch.setattr(tables, "console", console)
     return console
 
 

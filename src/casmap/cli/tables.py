@@ -1,16 +1,21 @@
-"""What studies, `casmap check` and `casmap correct` print: tables and sentences."""
+"""What commands print of their results: tables and sentences."""
 
+import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from casmap.cli.console import console
 
 if TYPE_CHECKING:
+    from casmap.data.validate import Report as DataReport
+    from casmap.evaluation.table import Evaluation
     from casmap.paper.outcome import Outcome
     from casmap.paper.plan import Planned
     from casmap.paper.report import Report
@@ -18,7 +23,10 @@ if TYPE_CHECKING:
     from casmap.tools.correct import CorrectionResult
 
 WIDE = 160  # columns of a terminal for all of a table that has a summary
+MARKS = {"best": "bold", "unseen": "italic dim"}  # of cells
 GB = 1e9
+SHOWN = 10  # names of each kind of problem that are printed
+FEWEST = 3  # small classes that are named
 
 
 def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **style: Any) -> Table:
@@ -27,13 +35,9 @@ def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **s
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left")
     for row in rows:
-        table.add_row(*(Text(cell, _style(cell)) for cell in row))
+        styles = (" ".join(MARKS[mark] for mark in MARKS if getattr(cell, mark, False)) for cell in row)
+        table.add_row(*map(Text, row, styles))
     return table
-
-
-def _style(cell: str) -> str:
-    best, unseen = getattr(cell, "best", False), getattr(cell, "unseen", False)
-    return " ".join(["bold"] * best + ["italic dim"] * unseen)
 
 
 def show_outcome(outcome: "Outcome", folder: Path) -> None:
@@ -115,3 +119,54 @@ def print_correction(found: "CorrectionResult") -> None:
         console.print(
             f"Mapping: {found.mapping}\nIt has seen the corrected photos: judge it by others.", soft_wrap=True
         )
+
+
+def print_data(report: "DataReport", console: Console = console) -> None:
+    """Say what was found, in lines for a person."""
+    each = sorted(report.classes.values())
+    lines = [
+        f"Understood: {report.understood}",
+        f"Photos:     {report.photos}",
+        f"Classes:    {len(each)}, of {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
+    ]
+    if each[0] < each[-1]:
+        few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
+        lines.append(f"            fewest in {', '.join(f'{name} ({count})' for name, count in few)}")
+    if report.sizes:
+        sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
+        lines.append(f"Sizes:      {', '.join(sizes)}")
+    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the picture on average"
+    lines.append(f"Boxes:      {report.with_boxes} photos{share}")
+    lines.append(f"Masks:      {report.with_masks} photos")
+    if report.with_parts:
+        lines.append(f"Parts:      {report.with_parts} photos")
+    for line in lines:
+        console.print(line, soft_wrap=True)
+    for title, groups in (("Worth knowing", report.notes), ("Wrong", report.problems)):
+        for kind, names in groups.items():
+            console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
+            for name in names[:SHOWN]:
+                console.print(f"  {name}", soft_wrap=True)
+            if len(names) > SHOWN:
+                console.print(f"  and {len(names) - SHOWN} more")
+    if report.fine:
+        console.print("Nothing is wrong.")
+
+
+def print_rows(results: "Evaluation", console: Console = console) -> None:
+    """Print the table (central crop), and what the other resizing policy changes, as the supplement does."""
+    from casmap.evaluation.table import COLUMNS, FORMULAS, text_of
+
+    rows = results.rows
+    cells = [
+        [title, *(text_of(row.numbers.get(key), scale) for row in rows)]
+        for key, (title, scale) in COLUMNS.items() if any(key in row.numbers for row in rows)
+    ]  # fmt: skip
+    title = f"{len(rows[0].values['LE'])} photos, central crop, alpha = 1; 95 % bootstrap intervals"
+    console.print(table_of(title, ["", *(row.name for row in rows)], cells, show_lines=True))
+    console.print(FORMULAS)
+    for row in rows:
+        crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
+        if crop != squash:  # square photos are the same either way
+            told = f"LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}"
+            console.print(f"{row.name}: {told}", soft_wrap=True)
