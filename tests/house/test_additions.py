@@ -17,8 +17,7 @@ TOY = {
 from collections import defaultdict
 
 from casmap.annotations.format import Format
-from casmap.annotations.things import boxed
-from casmap.annotations.types import Annotations, Known
+from casmap.annotations.types import Annotations, Known, boxed
 from casmap.io.atomic import write_whole
 
 

@@ -1,16 +1,17 @@
-"""Outlines as COCO writes them, polygons and run lengths, drawn into masks no larger than their photo."""
+"""Masks from picture files, and from outlines as COCO writes them: polygons and run lengths, in their photo's size."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from casmap.annotations.mask_files import check_size
-from casmap.annotations.things import boxed, gather
-from casmap.annotations.types import Kind, Known, LeftOut, Mask, Size, Thing
-from casmap.io.images import MAX_PIXELS
+from casmap.annotations.types import Kind, Known, LeftOut, Maker, Mask, Size, Thing, boxed, gather
+from casmap.errors import UserError
+from casmap.io.images import MAX_PIXELS, open_image
 
 LONGEST_OUTLINE = 10**6  # pixels along a polygon: pycocotools takes memory for each of them
 
@@ -26,13 +27,12 @@ def outlined(name: str, points: Iterable[tuple[float, float]]) -> Thing:
     return boxed(name, (min(across), min(down), max(across), max(down)), outline=[polygon])
 
 
-def outlines_or_boxes(name: str, makers: Iterable[Callable[[], Thing]], size: Size | None) -> Known:
+def outlines_or_boxes(name: str, makers: Iterable[Maker], size: Size | None) -> Known:
     """What is drawn in a photo: outlines, where there are any, else boxes: who draws both means the outline."""
-    things, problems = gather(name, makers)
-    known = size if size is not None and 0 < size[0] * size[1] <= MAX_PIXELS else None
-    if not (drawn := [thing for thing in things if thing.outline]):
-        return Known(things, known, problems=problems)
-    return Known(drawn, known, mask=known and partial(mask_of, known, ()), problems=problems)
+    known = gather(name, makers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)
+    if not (drawn := [thing for thing in known.things if thing.outline]):
+        return known
+    return replace(known, things=drawn, mask=known.size and partial(mask_of, known.size, ()))
 
 
 def mask_of(declared: Size, crowds: Sequence[Thing], things: Sequence[Thing], size: Size) -> Mask | None:
@@ -117,3 +117,17 @@ def _from_polygons(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
             raise ValueError("too long an outline")
     runs = coco.frPyObjects([[float(number) for number in polygon] for polygon in outline], height, width)
     return _from_runs({"size": [height, width], "counts": coco.merge(runs)["counts"].decode()}, size)
+
+
+def open_mask(path: Path) -> Mask:
+    """A picture's first channel: (H, W)."""
+    try:
+        return open_image(path)[..., 0]
+    except UserError as error:
+        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {str(error).rstrip('.')}") from error
+
+
+def check_size(mask: Size, photo: Size) -> None:
+    """Refuse a mask of another size than its photo."""
+    if mask != photo:
+        raise LeftOut(Kind.MASK_SIZE, f"the mask is {mask[0]} x {mask[1]}, the photo {photo[0]} x {photo[1]}")

@@ -8,9 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.annotations.formats.masks import read_masks
-from casmap.annotations.mask_files import check_size, open_mask
-from casmap.annotations.things import main_class, of_class
-from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.outlines import check_size, open_mask
+from casmap.annotations.types import (
+    Annotations,
+    Kind,
+    Known,
+    LeftOut,
+    Mask,
+    Names,
+    Problem,
+    Size,
+    Thing,
+    main_class,
+    of_class,
+)
 from casmap.data.layouts import find_layout
 from casmap.data.photos import Annotation
 from casmap.errors import UserError

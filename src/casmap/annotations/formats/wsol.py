@@ -12,9 +12,21 @@ import numpy.typing as npt
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.mask_files import open_mask
-from casmap.annotations.things import boxed, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.outlines import open_mask
+from casmap.annotations.types import (
+    NOTHING,
+    Annotations,
+    Kind,
+    Known,
+    LeftOut,
+    Mask,
+    Names,
+    Problem,
+    Size,
+    Thing,
+    boxed,
+    gather,
+)  # fmt: skip
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -47,18 +59,16 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     things: dict[str, list[Thing]] = defaultdict(list)
     masks: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for said, *values in lines["localization"]:
-        name = found[said]
-        if name is None:
+        if (name := found[said]) is None:
             continue
         if len(values) == MASK_FIELDS - 1:
             masks[name].append((values[0], values[1]))
-            continue
-        if len(values) != BOX_FIELDS - 1:
+        elif len(values) == BOX_FIELDS - 1:
+            made = gather(said, [partial(boxed, "", values)])
+            things[name] += made.things
+            problems += made.problems
+        else:
             problems.append(Problem(Kind.MALFORMED, f"{said}: a line of {FILE} has neither a box nor a mask"))
-            continue
-        made, bad = gather(said, [partial(boxed, "", values)])
-        things[name] += made
-        problems += bad
 
     def of(name: str) -> Known:
         if name not in things and name not in masks:

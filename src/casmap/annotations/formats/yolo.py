@@ -9,8 +9,21 @@ from pathlib import Path
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, place
 from casmap.annotations.outlines import mask_of, outlined
-from casmap.annotations.things import boxed, four_numbers, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.types import (
+    NOTHING,
+    Annotations,
+    Kind,
+    Known,
+    LeftOut,
+    Mask,
+    Names,
+    Problem,
+    Size,
+    Thing,
+    boxed,
+    four_numbers,
+    gather,
+)  # fmt: skip
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.names import unique_names
@@ -38,8 +51,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
             lines = files[name].read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return Known(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: it cannot be opened")])
-        things, wrong = gather(name, [partial(_thing, line, labels) for line in lines if line.strip()])
-        return Known(things, WHOLE, scaled=True, mask=_mask, problems=wrong)
+        makers = [partial(_thing, line, labels) for line in lines if line.strip()]
+        return gather(name, makers, size=WHOLE, scaled=True, mask=_mask)
 
     return Annotations("boxes or outlines from YOLO's text files", of, problems=problems)
 
