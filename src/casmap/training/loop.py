@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from casmap.data.batches import Batches
-from casmap.data.photos import PhotoSet
-from casmap.data.readable import Readable
+from casmap.data.photos import PhotoSet, Readable
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
 from casmap.models.device import place

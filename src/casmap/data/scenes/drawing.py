@@ -1,7 +1,7 @@
 """The brush of `scenes`: textured backgrounds, bodies, clutter, and the three parts that tell a creature's class."""
 
 import colorsys
-from typing import Protocol
+from collections.abc import Callable
 
 import cv2
 import numpy as np
@@ -18,7 +18,11 @@ class Canvas:
     def __init__(self, rng: Rng, height: int, width: int) -> None:
         self.height, self.width = height, width
         self._noise = _noise(rng, 2 * height, 2 * width)
-        self.colours = self._background(rng)
+        # Two dull textures that meet at a rough horizon.
+        upper = self.texture(rng, _dull(rng), rng.uniform(0.2, 0.8))
+        lower = self.texture(rng, _dull(rng), rng.uniform(0.4, 1.0))
+        horizon = height * (rng.uniform(0.2, 0.8) + 0.1 * self._piece_of_noise(rng))
+        self.colours: Floats = np.where((np.arange(height)[:, None] > horizon)[..., None], lower, upper)
         self.layers = np.zeros((height, width), np.int32)
         self._top = 0
 
@@ -51,10 +55,8 @@ class Canvas:
 
     def blob(self, rng: Rng, place: Floats, scale: float, colour: Floats) -> None:
         """Paint an irregular spot."""
-        wobble = (
-            1 + 0.25 * np.sin(np.outer(np.linspace(0, 2 * np.pi, 48), [2, 3, 5]) + rng.uniform(0, 6, 3)).sum(1) / 1.5
-        )
-        spot = place + _circle() * wobble[:, None] * scale / 2
+        waves = np.sin(np.outer(np.linspace(0, 2 * np.pi, 48), [2, 3, 5]) + rng.uniform(0, 6, 3)).sum(1)
+        spot = place + _circle() * (1 + 0.25 * waves / 1.5)[:, None] * scale / 2
         self.paint(self.shape(spot), self.texture(rng, colour, 0.35))
 
     def stick(self, rng: Rng, place: Floats, angle: float, length: float) -> None:
@@ -71,13 +73,6 @@ class Canvas:
         top, left = rng.integers(self.height), rng.integers(self.width)
         return self._noise[top : top + self.height, left : left + self.width]
 
-    def _background(self, rng: Rng) -> Floats:
-        """Two dull textures that meet at a rough horizon."""
-        upper = self.texture(rng, _dull(rng), rng.uniform(0.2, 0.8))
-        lower = self.texture(rng, _dull(rng), rng.uniform(0.4, 1.0))
-        horizon = self.height * (rng.uniform(0.2, 0.8) + 0.1 * self._piece_of_noise(rng))
-        return np.where((np.arange(self.height)[:, None] > horizon)[..., None], lower, upper)
-
     def develop(self, rng: Rng) -> npt.NDArray[np.uint8]:
         """Light the picture from one side, blur it as a lens does, add a sensor's noise: (H, W, 3) uint8."""
         ys, xs = np.mgrid[0 : self.height, 0 : self.width].astype(np.float32) / max(self.height, self.width)
@@ -88,90 +83,45 @@ class Canvas:
         return np.asarray(np.round(np.clip(picture, 0, 1) * 255), np.uint8)
 
 
-class Part(Protocol):
-    """A kind of part in six forms; form and hue together tell the class."""
-
-    def paint(
-        self, canvas: Canvas, rng: Rng, place: Floats, angle: float, length: float, form: int, colour: Floats
-    ) -> int:
-        """Paint the part of a creature of this length and angle at `place`; return the layer's number."""
-        ...
-
-
-class Head:
-    """A head by its outline: disc, square, triangle, star, cross or moon."""
-
-    def paint(
-        self, canvas: Canvas, rng: Rng, place: Floats, angle: float, length: float, form: int, colour: Floats
-    ) -> int:
-        """See `Part.paint`."""
-        outlines = (_circle(), _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _moon())
-        outline = _turn(outlines[form] * 0.19 * length, angle)
-        layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim, as of a round thing
-        inside = canvas.shape(place + outline * 0.88)
-        canvas.colours += inside[..., None] * (colour - canvas.colours)
-        return layer
+def head(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
+    """Paint a head, which its outline tells: disc, square, triangle, star, cross or moon; return the layer's number."""
+    outlines = (_circle(), _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _moon())
+    outline = _turn(outlines[form] * 0.19 * length, angle)
+    layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim, as of a round thing
+    inside = canvas.shape(place + outline * 0.88)
+    canvas.colours += inside[..., None] * (colour - canvas.colours)
+    return layer
 
 
-class Coat:
-    """A saddle by its pattern: two kinds of stripes, checks, dots, a target, or halves."""
-
-    def paint(
-        self, canvas: Canvas, rng: Rng, place: Floats, angle: float, length: float, form: int, colour: Floats
-    ) -> int:
-        """See `Part.paint`."""
-        ys, xs = np.mgrid[0 : canvas.height, 0 : canvas.width].astype(np.float32) + 0.5
-        x, y = _turn(np.stack([xs - place[0], ys - place[1]], axis=-1), -angle).transpose(2, 0, 1) / (0.16 * length)
-        match form:
-            case 0:
-                pattern = np.sin(x * 7) > 0
-            case 1:
-                pattern = np.sin(y * 7) > 0
-            case 2:
-                pattern = (np.sin(x * 5) > 0) ^ (np.sin(y * 5) > 0)
-            case 3:
-                pattern = np.sin(x * 7) * np.sin(y * 7) > 0.35
-            case 4:
-                pattern = (np.hypot(x, y) < 0.35) | (np.hypot(x, y) > 0.75)
-            case _:
-                pattern = x + y > 0
-        colours = np.where(pattern[..., None], colour, np.float32(0.95))
-        return canvas.paint(canvas.shape(place + _turn(_SQUARE * 0.16 * length, angle)), colours)
+def coat(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
+    """Paint a saddle, which its pattern tells: two kinds of stripes, checks, dots, a target, or halves."""
+    ys, xs = np.mgrid[0 : canvas.height, 0 : canvas.width].astype(np.float32) + 0.5
+    x, y = _turn(np.stack([xs - place[0], ys - place[1]], axis=-1), -angle).transpose(2, 0, 1) / (0.16 * length)
+    colours = np.where(_PATTERNS[form](x, y)[..., None], colour, np.float32(0.95))
+    return canvas.paint(canvas.shape(place + _turn(_SQUARE * 0.16 * length, angle)), colours)
 
 
-class Tail:
-    """A tail by its end: one, two or three prongs, a ball, a fan or a zigzag."""
+def tail(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
+    """Paint a tail, which its end tells: one, two or three prongs, a ball, a fan or a zigzag."""
+    unit = 0.21 * length
 
-    def paint(
-        self, canvas: Canvas, rng: Rng, place: Floats, angle: float, length: float, form: int, colour: Floats
-    ) -> int:
-        """See `Part.paint`."""
-        unit = 0.21 * length
+    def prong(tilt: float, reach: float = 1.3) -> Floats:
+        bar = _SQUARE * (reach / 2, 0.19) + (-reach / 2, 0)
+        return place + _turn(np.array([0.5 * unit, 0]), angle) + _turn(bar * unit, angle + tilt)
 
-        def prong(tilt: float, reach: float = 1.3) -> Floats:
-            bar = _SQUARE * (reach / 2, 0.19) + (-reach / 2, 0)
-            return place + (0.5 * unit, 0) @ _rotation(angle) + _turn(bar * unit, angle + tilt)
-
-        def disc(at: float, radius: float) -> Floats:
-            return place + _turn((_circle() * radius + (at, 0)) * unit, angle)
-
-        fan = np.array([[0.5, 0], [-0.9, 0.9], [-0.9, -0.9]])
-        zigzag = np.array([[0.6, 0.4], [0, -0.7], [-0.4, 0.4], [-1, -0.7], [-1, 0], [-0.4, 1], [0, 0], [0.5, 0.9]])
-        shapes = (
-            (prong(0.0, 1.6),),
-            (prong(0.5), prong(-0.5)),
-            (prong(0.8), prong(0.0), prong(-0.8)),
-            (prong(0.0), disc(-0.8, 0.55)),
-            (place + _turn(fan * unit, angle),),
-            (place + _turn(zigzag * unit, angle),),
-        )
-        return canvas.paint(canvas.shape(*shapes[form]), colour)
+    fan = np.array([[0.5, 0], [-0.9, 0.9], [-0.9, -0.9]])
+    zigzag = np.array([[0.6, 0.4], [0, -0.7], [-0.4, 0.4], [-1, -0.7], [-1, 0], [-0.4, 1], [0, 0], [0.5, 0.9]])
+    shapes = (
+        (prong(0.0, 1.6),), (prong(0.5), prong(-0.5)), (prong(0.8), prong(0.0), prong(-0.8)),
+        (prong(0.0), place + _turn((_circle() * 0.55 + (-0.8, 0)) * unit, angle)),
+        (place + _turn(fan * unit, angle),), (place + _turn(zigzag * unit, angle),),
+    )  # fmt: skip
+    return canvas.paint(canvas.shape(*shapes[form]), colour)
 
 
 def _noise(rng: Rng, height: int, width: int) -> Floats:
     """Noise whose power falls with frequency as in photographs, about 1 in size: (H, W)."""
-    total = np.zeros((height, width), np.float32)
-    cells = 4
+    total, cells = np.zeros((height, width), np.float32), 4
     while cells < min(height, width):
         grid = rng.normal(0, 1, (cells, cells)).astype(np.float32)
         total += cv2.resize(grid, (width, height), interpolation=cv2.INTER_CUBIC) * (cells / 2) ** -0.6
@@ -183,16 +133,12 @@ def _dull(rng: Rng) -> Floats:
     return np.array(colorsys.hsv_to_rgb(rng.uniform(), rng.uniform(0.05, 0.4), rng.uniform(0.3, 0.8)), np.float32)
 
 
-def _rotation(angle: float) -> Floats:
-    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-
-
 def _turn(points: Floats, angle: float) -> Floats:
-    return points @ _rotation(angle)
+    return np.asarray(points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]))
 
 
-def _circle(points: int = 48) -> Floats:
-    angles = np.linspace(0, 2 * np.pi, points)
+def _circle() -> Floats:
+    angles = np.linspace(0, 2 * np.pi, 48)
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
@@ -208,19 +154,15 @@ def _moon() -> Floats:
 
 
 _SQUARE: Floats = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
-_CROSS: Floats = np.array(
-    [
-        (-0.35, -1),
-        (0.35, -1),
-        (0.35, -0.35),
-        (1, -0.35),
-        (1, 0.35),
-        (0.35, 0.35),
-        (0.35, 1),
-        (-0.35, 1),
-        (-0.35, 0.35),
-        (-1, 0.35),
-        (-1, -0.35),
-        (-0.35, -0.35),
-    ]
+_CROSS: Floats = np.array([
+    (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35),
+    (0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35),
+])  # fmt: skip
+_PATTERNS: tuple[Callable[[Floats, Floats], npt.NDArray[np.bool_]], ...] = (
+    lambda x, y: np.sin(x * 7) > 0,
+    lambda x, y: np.sin(y * 7) > 0,
+    lambda x, y: (np.sin(x * 5) > 0) ^ (np.sin(y * 5) > 0),
+    lambda x, y: np.sin(x * 7) * np.sin(y * 7) > 0.35,
+    lambda x, y: (np.hypot(x, y) < 0.35) | (np.hypot(x, y) > 0.75),
+    lambda x, y: x + y > 0,
 )
