@@ -13,7 +13,8 @@ from pycocotools import mask as run_lengths
 
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, labels_of
-from casmap.annotations.types import Names, main_class
+from casmap.annotations.things import main_class
+from casmap.annotations.types import Names
 from casmap.data.folders import PhotoFolder
 from casmap.data.layouts import read_annotations
 from casmap.errors import UserError

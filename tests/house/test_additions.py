@@ -17,7 +17,8 @@ TOY = {
 from collections import defaultdict
 
 from casmap.annotations.format import Format
-from casmap.annotations.types import Annotations, Known, boxed
+from casmap.annotations.things import boxed
+from casmap.annotations.types import Annotations, Known
 from casmap.io.atomic import write_whole
 
 

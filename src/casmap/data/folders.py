@@ -8,19 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.annotations.formats.masks import read_masks
-from casmap.annotations.outlines import check_size, open_mask
-from casmap.annotations.types import (
-    Annotations,
-    Kind,
-    Known,
-    LeftOut,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    main_class,
-    of_class,
-)
+from casmap.annotations.things import check_size, main_class, of_class, open_mask
+from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Names, Problem, Size, Thing
 from casmap.data.layouts import find_layout
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError

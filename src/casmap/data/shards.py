@@ -71,13 +71,9 @@ def write_shards(
                         written += len(content)
                         number += 1
                         advance()
-                with tarfile.open(
-                    aside, "r:"
-                ) as archive:  # where photos begin, and how long they are, by their numbers
-                    members = sorted(
-                        (one for one in archive if not one.name.endswith(".cls")), key=lambda one: one.name
-                    )
-                    places += [(shard, one.offset_data, one.size) for one in members]
+                with tarfile.open(aside, "r:") as archive:
+                    members = sorted(archive, key=lambda one: one.name)
+                    places += [(shard, one.offset_data, one.size) for one in members if not one.name.endswith(".cls")]
             shard += 1
     index = io.BytesIO()
     shards, offsets, lengths = np.array(places, np.int64).T

@@ -11,20 +11,8 @@ from typing import Any
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.formats import label_studio
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import mask_of
-from casmap.annotations.types import (
-    NOTHING,
-    Annotations,
-    Kind,
-    Maker,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    boxed,
-    four_numbers,
-    gather,
-)  # fmt: skip
+from casmap.annotations.things import boxed, four_numbers, gather, mask_of
+from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import MAX_PIXELS

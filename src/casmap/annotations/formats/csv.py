@@ -10,7 +10,8 @@ from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem, boxed, gather
+from casmap.annotations.things import boxed, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import outlined, outlines_or_boxes
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing, boxed
+from casmap.annotations.things import boxed, outlined, outlines_or_boxes
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole

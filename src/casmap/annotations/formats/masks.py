@@ -8,7 +8,7 @@ import numpy as np
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import draw, open_mask
+from casmap.annotations.things import draw, open_mask
 from casmap.annotations.types import NOTHING, Annotations, Known
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole

@@ -11,21 +11,8 @@ import PIL.Image
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, place
-from casmap.annotations.outlines import check_size
-from casmap.annotations.types import (
-    NOTHING,
-    Annotations,
-    Kind,
-    Known,
-    LeftOut,
-    Mask,
-    Names,
-    Size,
-    Thing,
-    boxed,
-    four_numbers,
-    gather,
-)  # fmt: skip
+from casmap.annotations.things import boxed, check_size, four_numbers, gather
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Size, Thing
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.io.atomic import write_whole
 from casmap.io.names import unique_names

@@ -12,21 +12,8 @@ import numpy.typing as npt
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import open_mask
-from casmap.annotations.types import (
-    NOTHING,
-    Annotations,
-    Kind,
-    Known,
-    LeftOut,
-    Mask,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    boxed,
-    gather,
-)  # fmt: skip
+from casmap.annotations.things import boxed, gather, open_mask
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 

@@ -8,22 +8,8 @@ from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, place
-from casmap.annotations.outlines import mask_of, outlined
-from casmap.annotations.types import (
-    NOTHING,
-    Annotations,
-    Kind,
-    Known,
-    LeftOut,
-    Mask,
-    Names,
-    Problem,
-    Size,
-    Thing,
-    boxed,
-    four_numbers,
-    gather,
-)  # fmt: skip
+from casmap.annotations.things import boxed, four_numbers, gather, mask_of, outlined
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.names import unique_names
