@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.data.scenes.drawing import Canvas, coat, head, tail
-from casmap.data.scenes.generator import HUES, MAX_CLASSES
+from casmap.data.drawing import Canvas, coat, head, tail
+from casmap.data.scenes import HUES, MAX_CLASSES
 
 FORMS = MAX_CLASSES // HUES
 RED = np.array([1.0, 0.0, 0.0], np.float32)

@@ -142,10 +142,9 @@ def _from_runs(outline: dict[str, Any], size: Size) -> npt.NDArray[np.bool_]:
         raise ValueError("runs for another size")
     counts = outline["counts"]
     runs = np.array(_unpacked(counts) if isinstance(counts, str) else counts, dtype=np.int64)
-    if runs.ndim != 1 or runs.size == 0 or runs.min() < 0 or runs.max() > width * height:
-        raise ValueError("no run lengths")
-    if runs.sum() != width * height:
-        raise ValueError("runs that do not fill the picture")
+    whole = width * height
+    if runs.ndim != 1 or runs.size == 0 or runs.min() < 0 or runs.max() > whole or runs.sum() != whole:
+        raise ValueError("no run lengths, or none that fill the picture")
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(width, height).T
 
 

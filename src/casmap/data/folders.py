@@ -44,8 +44,11 @@ class PhotoFolder(PhotoSet):
             raise UserError(f"{self.root} is a link that leads out of {root}: give the folder that it leads to.")
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
-        drawn = Annotations() if masks is None else read_masks(_folder(masks))
-        self._parts = None if parts is None else _folder(parts)
+        for folder in (masks, parts):
+            if folder is not None and not Path(folder).is_dir():
+                raise UserError(f"There is no folder {folder}.")
+        drawn = Annotations() if masks is None else read_masks(Path(masks))
+        self._parts = None if parts is None else Path(parts)
         there, foreign, away = _photos_in(self.root)
         self._annotations, self._masks = layout.annotations(Names(there)), drawn
         self.problems = list(self._annotations.problems)
@@ -154,12 +157,6 @@ def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, prob
     return np.asarray(boxes[touches])
 
 
-def _folder(path: str | Path) -> Path:
-    if not Path(path).is_dir():
-        raise UserError(f"There is no folder {path}.")
-    return Path(path)
-
-
 def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
     """Names of the photos in folders below `root`, or of those in `root` itself; of files that are not opened.
 
@@ -185,8 +182,7 @@ def _photos_below(folder: Path, deep: bool = True) -> list[str]:
     found = []
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if deep and not name.startswith(".")]
-        inside = Path(where).relative_to(folder).as_posix()
-        for name in files:
-            if _suffix(name) in IMAGE_SUFFIXES | FOREIGN_SUFFIXES and not name.startswith("."):
-                found.append(name if inside == "." else f"{inside}/{name}")
+        inside = "" if where == str(folder) else f"{Path(where).relative_to(folder).as_posix()}/"
+        seen = [name for name in files if _suffix(name) in IMAGE_SUFFIXES | FOREIGN_SUFFIXES and name[0] != "."]
+        found += [f"{inside}{name}" for name in seen]
     return [name for name in found if (folder / name).is_file()]

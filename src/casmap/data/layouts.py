@@ -63,9 +63,8 @@ def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
         if FORMATS[name].recognises(path):
             return FORMATS[name].read(path, root, names)
     if path.is_dir():
-        raise UserError(
-            f"There are no annotations in {path}: neither XML files nor localization.txt, labels of YOLO or masks."
-        )
+        wanted = "XML files nor localization.txt, labels of YOLO or masks"
+        raise UserError(f"There are no annotations in {path}: neither {wanted}.")
     return FORMATS["csv"].read(path, root, names)  # which says what it should be
 
 

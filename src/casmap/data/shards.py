@@ -118,7 +118,19 @@ class Shards(PhotoSet):
             content = self._files.cat_file(str(self._root / INDEX))
         except (OSError, ValueError, ImportError) as error:
             raise UserError(f"There are no shards at {address}: {_reason(error)}.") from error
-        self._take(content)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as index:
+                self.labels = index["labels"].astype(np.int64)
+                self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
+                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
+            numbers = (self.labels, self.shards, self._offsets, self._lengths)
+            fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
+            if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
+                raise ValueError("its parts do not fit together")
+            if self.labels.max() >= len(self.classes):
+                raise ValueError("it has photos of no class")
+        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise UserError(f"The index of the shards at {address} is damaged.") from error
         self._here: OrderedDict[int, Path] = OrderedDict()
         self._lock = Lock()  # photos are read in threads
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -152,22 +164,6 @@ class Shards(PhotoSet):
             while len(self._here) > KEPT:
                 self._here.popitem(last=False)[1].unlink()  # whoever has opened it can go on reading
             return to
-
-    def _take(self, content: bytes) -> None:
-        """The index, which must hold together."""
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as index:
-                self.labels = index["labels"].astype(np.int64)
-                self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
-                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
-            numbers = (self.labels, self.shards, self._offsets, self._lengths)
-            fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
-            if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
-                raise ValueError("its parts do not fit together")
-            if self.labels.max() >= len(self.classes):
-                raise ValueError("it has photos of no class")
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-            raise UserError(f"The index of the shards at {self.address} is damaged.") from error
 
 
 def near_order(shards: Order, chance: np.random.Generator, near: int = KEPT // 2) -> Order:

@@ -82,6 +82,7 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     sizes = sorted((one.size for one in looked if one.size is not None), key=lambda size: (size[0] * size[1], size))
     places = {"smallest": 0, "median": len(sizes) // 2, "largest": -1}
+    found = {kind: names for kind in Kind if (names := [one.what for one in problems if one.kind is kind])}
     return Report(
         understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
         photos=len(photos),
@@ -91,8 +92,8 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
         box_share=statistics.fmean(shares) if shares else None,
         with_masks=sum(one.mask for one in looked),
         with_parts=sum(one.parts for one in looked),
-        problems=_grouped(problem for problem in problems if problem.kind not in NOTES),
-        notes=_grouped(problem for problem in problems if problem.kind in NOTES),
+        problems={str(kind): names for kind, names in found.items() if kind not in NOTES},
+        notes={str(kind): names for kind, names in found.items() if kind in NOTES},
     )
 
 
@@ -128,14 +129,6 @@ def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
         if len(indices) > 1:
             apart = len({int(photos.labels[index]) for index in indices}) > 1
             yield Problem(Kind.TWINS_APART if apart else Kind.TWINS, " = ".join(photos.names[i] for i in indices))
-
-
-def _grouped(problems: Iterator[Problem]) -> dict[str, list[str]]:
-    """Names by kind, kinds in the order of `Kind`."""
-    found: dict[str, list[str]] = {str(kind): [] for kind in Kind}
-    for problem in problems:
-        found[problem.kind].append(problem.what)
-    return {kind: names for kind, names in found.items() if names}
 
 
 def to_json(report: Report) -> str:

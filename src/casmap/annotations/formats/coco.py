@@ -27,7 +27,14 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """An instances file; masks are drawn when their photo is looked at. Crowds count as no object, but in masks."""
-    content = _load(path)
+    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise UserError(refusal) from error
+    lists = ("images", "annotations", "categories")
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
+        raise UserError(refusal)
     problems: list[Problem] = []
     categories: dict[Any, str] = {}
     for entry in content["categories"]:
@@ -59,19 +66,6 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         for photo, size in sizes.items()
     }
     return Annotations("boxes and masks from a COCO file", lambda photo: known.get(photo, NOTHING), problems=problems)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(refusal) from error
-    lists = ("images", "annotations", "categories")
-    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
-        raise UserError(refusal)
-    return content
 
 
 def _photos(

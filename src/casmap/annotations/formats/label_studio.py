@@ -40,7 +40,10 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     known: dict[str, Known] = {}
     for number, task in enumerate(tasks):
         try:
-            said = _photo_of(task["data"])
+            data = task["data"]  # the photo's address stands under `image`, or is the only text
+            said = data.get("image") or next((text for text in data.values() if isinstance(text, str)), None)
+            if not isinstance(said, str):
+                raise TypeError("no address")
             done = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
             chosen = done[-1] if done else (task.get("predictions") or [{"result": []}])[-1]
             regions = [region for region in chosen["result"] if region.get("type") in KINDS]
@@ -56,14 +59,6 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         known[name] = outlines_or_boxes(name, [partial(_thing, region) for region in regions], size)
     told = "boxes and outlines from Label Studio"
     return Annotations(told, lambda photo: known.get(photo, NOTHING), problems=problems)
-
-
-def _photo_of(data: dict[str, Any]) -> str:
-    """The address of the photo of a task: under `image`, or the only text."""
-    value = data.get("image") or next(text for text in data.values() if isinstance(text, str))
-    if not isinstance(value, str):
-        raise TypeError("no address")
-    return value
 
 
 def _find(address: str, names: Names) -> str | None:

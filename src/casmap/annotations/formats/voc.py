@@ -15,7 +15,6 @@ from casmap.annotations.things import boxed, check_size, four_numbers, gather
 from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Size, Thing
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.io.atomic import write_whole
-from casmap.io.names import unique_names
 
 SET = "all"
 VOC_CLASSES = (
@@ -106,28 +105,21 @@ def voc_mask(path: Path, things: Sequence[Thing], size: Size) -> Mask | None:
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write Annotations/, JPEGImages/ and ImageSets/Main/all.txt."""
-    names = unique_names([photo.file for photo in photos])
+    names = place(photos, out / "JPEGImages")
     for photo in photos:
-        file = f"{names[photo.file]}{photo.file.suffix}"
-        place(photo.file, out / "JPEGImages" / file)
-        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", _xml_of(photo, file))
+        root = ElementTree.Element("annotation")
+        _texts(root, folder="JPEGImages", filename=f"{names[photo.file]}{photo.file.suffix}")
+        _texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
+        _texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
+        _texts(root, segmented=0)
+        for one in photo.objects:
+            x0, y0, x1, y1 = one.box  # VOC counts pixels from 1, and the last one is in the box
+            item = ElementTree.SubElement(root, "object")
+            _texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
+            _texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
+        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", xml_text(root))
     write_whole(out / "ImageSets" / "Main" / f"{SET}.txt", "".join(f"{names[photo.file]}\n" for photo in photos))
     return out / "Annotations"
-
-
-def _xml_of(photo: Labelled, file: str) -> str:
-    """The file of one photo. VOC counts pixels from 1, and the last one is in the box."""
-    root = ElementTree.Element("annotation")
-    _texts(root, folder="JPEGImages", filename=file)
-    _texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
-    _texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
-    _texts(root, segmented=0)
-    for one in photo.objects:
-        x0, y0, x1, y1 = one.box
-        item = ElementTree.SubElement(root, "object")
-        _texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
-        _texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
-    return xml_text(root)
 
 
 def _texts(parent: ElementTree.Element, **texts: object) -> None:

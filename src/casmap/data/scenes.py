@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from casmap.data.drawing import Canvas, Rng, coat, head, tail
 from casmap.data.photos import Annotation, PhotoSet
-from casmap.data.scenes.drawing import Canvas, Rng, coat, head, tail
 from casmap.errors import UserError
 
 MAX_CLASSES = 60

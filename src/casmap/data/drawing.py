@@ -48,15 +48,15 @@ class Canvas:
 
     def body(self, rng: Rng, place: Floats, angle: float, length: float) -> int:
         """Paint a furry oval in a dull colour."""
-        oval = place + _turn(_circle() * (0.40, 0.16) * length, angle)
+        oval = place + _turn(_CIRCLE * (0.40, 0.16) * length, angle)
         shadow = self.shape(oval + 0.04 * length)
         self.colours *= 1 - 0.5 * cv2.GaussianBlur(shadow, (0, 0), 0.03 * length + 0.5)[..., None]
         return self.paint(self.shape(oval), self.texture(rng, _dull(rng), 0.5))
 
     def blob(self, rng: Rng, place: Floats, scale: float, colour: Floats) -> None:
         """Paint an irregular spot."""
-        waves = np.sin(np.outer(np.linspace(0, 2 * np.pi, 48), [2, 3, 5]) + rng.uniform(0, 6, 3)).sum(1)
-        spot = place + _circle() * (1 + 0.25 * waves / 1.5)[:, None] * scale / 2
+        waves = np.sin(np.outer(_ANGLES, [2, 3, 5]) + rng.uniform(0, 6, 3)).sum(1)
+        spot = place + _CIRCLE * (1 + 0.25 * waves / 1.5)[:, None] * scale / 2
         self.paint(self.shape(spot), self.texture(rng, colour, 0.35))
 
     def stick(self, rng: Rng, place: Floats, angle: float, length: float) -> None:
@@ -85,7 +85,7 @@ class Canvas:
 
 def head(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
     """Paint a head, which its outline tells: disc, square, triangle, star, cross or moon; return the layer's number."""
-    outlines = (_circle(), _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _moon())
+    outlines = (_CIRCLE, _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _MOON)
     outline = _turn(outlines[form] * 0.19 * length, angle)
     layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim, as of a round thing
     inside = canvas.shape(place + outline * 0.88)
@@ -113,7 +113,7 @@ def tail(canvas: Canvas, place: Floats, angle: float, length: float, form: int, 
     zigzag = np.array([[0.6, 0.4], [0, -0.7], [-0.4, 0.4], [-1, -0.7], [-1, 0], [-0.4, 1], [0, 0], [0.5, 0.9]])
     shapes = (
         (prong(0.0, 1.6),), (prong(0.5), prong(-0.5)), (prong(0.8), prong(0.0), prong(-0.8)),
-        (prong(0.0), place + _turn((_circle() * 0.55 + (-0.8, 0)) * unit, angle)),
+        (prong(0.0), place + _turn((_CIRCLE * 0.55 + (-0.8, 0)) * unit, angle)),
         (place + _turn(fan * unit, angle),), (place + _turn(zigzag * unit, angle),),
     )  # fmt: skip
     return canvas.paint(canvas.shape(*shapes[form]), colour)
@@ -137,22 +137,15 @@ def _turn(points: Floats, angle: float) -> Floats:
     return np.asarray(points @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]))
 
 
-def _circle() -> Floats:
-    angles = np.linspace(0, 2 * np.pi, 48)
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
 def _star(spikes: int, inner: float) -> Floats:
     angles = np.arange(2 * spikes) * np.pi / spikes
     radii = np.where(np.arange(2 * spikes) % 2, inner, 1.0)
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 
 
-def _moon() -> Floats:
-    outer, inner = _circle(), _circle()[::-1] * (0.75, 0.8) + (0.4, 0)
-    return np.asarray(np.concatenate([outer[6:42], inner[8:40]]) + (0.15, 0))  # noqa: RUF005 (arrays)
-
-
+_ANGLES = np.linspace(0, 2 * np.pi, 48)
+_CIRCLE: Floats = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
+_MOON: Floats = np.add(np.concatenate([_CIRCLE[6:42], _CIRCLE[::-1][8:40] * (0.75, 0.8) + (0.4, 0)]), (0.15, 0))
 _SQUARE: Floats = np.array([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
 _CROSS: Floats = np.array([
     (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35),
