@@ -9,8 +9,8 @@ from tempfile import mkdtemp
 
 import numpy as np
 
+from casmap.data.photos import Subset
 from casmap.data.sources import open_photos
-from casmap.data.subsets import Subset
 from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.memory import reuse_memory

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as coco
 
-from casmap.annotations.outlines import draw
+from casmap.annotations.things import draw
 from casmap.annotations.types import Kind, LeftOut
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casmap.annotations.things import edges, gather, main_class, of_class
+from casmap.annotations.things import boxed, gather, main_class, of_class
 from casmap.annotations.types import Kind, LeftOut, Thing
 
 
@@ -19,10 +19,10 @@ def thing(name, side, **options):
 def test_a_box_is_its_four_edges_or_is_left_out(numbers):
     x0, y0, x1, y1 = numbers
     if x0 < x1 and y0 < y1:
-        assert edges(map(repr, numbers)) == numbers
+        assert boxed("", map(repr, numbers)).box == numbers
     else:
         with pytest.raises(LeftOut, match="ends before it begins"):
-            edges(numbers)
+            boxed("", numbers)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_box_is_its_four_edges_or_is_left_out(numbers):
 )
 def test_what_is_not_four_numbers_is_left_out(values):
     with pytest.raises(LeftOut, match="not four numbers") as caught:
-        edges(values)
+        boxed("", values)
     assert caught.value.problem("a.jpg").kind is Kind.BOX_LEFT_OUT
 
 
@@ -72,6 +72,6 @@ def test_an_object_that_cannot_be_made_stops_no_other(error):
     def broken():
         raise error("no")
 
-    things, problems = gather("a.jpg", [lambda: thing("cat", 3), broken, lambda: thing("dog", 5)])
-    assert [one.name for one in things] == ["cat", "dog"]
-    assert [(one.kind, one.what) for one in problems] == [(Kind.MALFORMED, "a.jpg: a region that cannot be read")]
+    known = gather("a.jpg", [lambda: thing("cat", 3), broken, lambda: thing("dog", 5)])
+    assert [one.name for one in known.things] == ["cat", "dog"]
+    assert [(one.kind, one.what) for one in known.problems] == [(Kind.MALFORMED, "a.jpg: a region that cannot be read")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.data.scenes.generator import MAX_CLASSES, PARTS, Scenes, _designs
+from casmap.data.scenes import MAX_CLASSES, PARTS, Scenes, _designs
 from casmap.errors import UserError
 
 SIZE = 32

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from casmap.cli.main import app
 from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
-from casmap.data.readable import Readable
+from casmap.data.photos import Readable
 from casmap.data.shards import INDEX, KEPT, Shards, near_order, shard_name, write_shards
 from casmap.data.sources import open_photos
 from casmap.data.validate import check

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from casmap.data.photos import Subset
 from casmap.data.scenes import Scenes
-from casmap.data.subsets import Subset
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.localization import mask_iou

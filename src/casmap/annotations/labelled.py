@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pycocotools import mask as run_lengths
 
 from casmap.io.atomic import whole_file
+from casmap.io.names import unique_names
 
 Polygon = list[tuple[float, float]]
 Classes = Literal["folder", "predicted", "none"]  # where objects have their class from
@@ -57,11 +58,14 @@ def labels_of(photos: Sequence[Labelled]) -> list[str]:
     return sorted({one.label for photo in photos for one in photo.objects})
 
 
-def place(file: Path, to: Path) -> None:
-    """Put a photo where a tool looks for it: a second name for the same bytes, or a copy."""
-    with whole_file(to) as aside:
-        aside.unlink()
-        try:
-            os.link(file.resolve(), aside)
-        except OSError:  # another disk, or one that knows no links
-            shutil.copyfile(file, aside)
+def place(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
+    """Put photos where a tool looks for them, a second name for the same bytes or a copy; return the stem of each."""
+    names = unique_names([photo.file for photo in photos])
+    for file, stem in names.items():
+        with whole_file(folder / f"{stem}{file.suffix}") as aside:
+            aside.unlink()
+            try:
+                os.link(file.resolve(), aside)
+            except OSError:  # another disk, or one that knows no links
+                shutil.copyfile(file, aside)
+    return names

@@ -90,6 +90,7 @@ class Known:
 
 
 NOTHING = Known()
+Maker = Callable[[], Thing]  # it may raise LeftOut
 
 
 @dataclass(frozen=True)

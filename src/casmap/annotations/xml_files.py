@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from casmap.annotations.types import Kind, LeftOut
+from casmap.annotations.types import Kind, LeftOut, Size
 
 LONGEST = 10 * 2**20  # bytes of an XML file; those of ILSVRC and VOC have some thousands
 
@@ -21,6 +21,12 @@ def xml_root(path: Path, longest: int = LONGEST) -> ElementTree.Element:
         return ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, OSError, RecursionError) as error:
         raise LeftOut(Kind.MALFORMED, "it is not whole XML") from error
+
+
+def xml_size(width: str, height: str) -> Size | None:
+    """The size that two texts tell; None where it is none: VOC's imitators often write 0."""
+    told = all(text.isdecimal() and len(text) < 10 and int(text) for text in (width, height))
+    return (int(width), int(height)) if told else None
 
 
 def xml_text(root: ElementTree.Element) -> str:

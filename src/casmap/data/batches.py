@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 import cv2
@@ -27,25 +27,15 @@ class Batches:
     """Random crops of photos, normalised: images (N, 3, size, size) and labels (N,), for any range of steps.
 
     An epoch covers `share` of the photos, drawn anew each time. rank, ranks: of several processes that share each
-    batch, this one makes every ranks-th picture of it. Photos are read in threads: decoding and resizing
-    release Python's lock, and an unreadable photo's error arrives as it is.
+    batch, this one makes every ranks-th picture of it. Photos are read in threads: decoding and resizing release
+    Python's lock, and an unreadable photo's error arrives as it is.
     """
 
     def __init__(
-        self,
-        photos: PhotoSet,
-        size: int,
-        batch: int,
-        mean: tuple[float, ...],
-        std: tuple[float, ...],
-        seed: int = 0,
-        share: float = 1.0,
-        smallest_crop: float = 0.08,
-        flip: bool = True,
-        threads: int = READERS,
-        rank: int = 0,
-        ranks: int = 1,
-    ) -> None:
+        self, photos: PhotoSet, size: int, batch: int, mean: tuple[float, ...], std: tuple[float, ...], seed: int = 0,
+        share: float = 1.0, smallest_crop: float = 0.08, flip: bool = True, threads: int = READERS,
+        rank: int = 0, ranks: int = 1,
+    ) -> None:  # fmt: skip
         self.photos, self.size, self.seed, self.smallest_crop, self.flip = photos, size, seed, smallest_crop, flip
         self.covered = min(len(photos), max(batch, int(len(photos) * share)))  # at least one batch
         self.batch = min(batch, self.covered)
@@ -56,8 +46,7 @@ class Batches:
         # A million photos take a while to be shuffled; a step or two ahead is another epoch at times.
         self._order = lru_cache(maxsize=2)(self._shuffled)
         self.least = math.ceil(size / math.sqrt(smallest_crop))  # of a photo, so that no crop has to be enlarged
-        self._mean = torch.tensor(mean).view(1, -1, 1, 1) * 255
-        self._std = torch.tensor(std).view(1, -1, 1, 1) * 255
+        self.normalise = partial(normalised, mean=mean, std=std)
 
     def indices(self, step: int) -> npt.NDArray[np.int64]:
         """Which photos are in the batch of this step."""
@@ -76,11 +65,6 @@ class Batches:
                     crops = np.stack([future.result() for future in waiting.popleft()])
                     labels = self.photos.labels[self.indices(step - AHEAD)[self.places]]
                     yield self.normalise(crops).to(device), torch.from_numpy(labels).to(device)
-
-    def normalise(self, images: npt.NDArray[np.uint8]) -> Tensor:
-        """(N, H, W, 3) uint8 -> (N, 3, H, W) float, zero mean: a masked pixel is the mean colour."""
-        tensor = torch.from_numpy(images).permute(0, 3, 1, 2).to(torch.float32)
-        return ((tensor - self._mean) / self._std).contiguous(memory_format=torch.channels_last)
 
     def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
         """All photos in the order of an epoch; those of shards near one another."""
@@ -137,10 +121,11 @@ def whole_photos(
 
 
 def normalised(pictures: npt.NDArray[np.uint8], mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Pictures (N, H, W, 3) as a network takes them: (N, 3, H, W).
+    """Pictures (N, H, W, 3) as a network takes them, (N, 3, H, W), of zero mean: a masked pixel is the mean colour.
 
     >>> normalised(np.full((1, 2, 2, 3), 255, np.uint8), (0.5,) * 3, (0.25,) * 3)[0, :, 0, 0]
     tensor([2., 2., 2.])
     """
-    middle, spread = (np.array(numbers, np.float32) * 255 for numbers in (mean, std))
-    return torch.from_numpy((pictures - middle) / spread).permute(0, 3, 1, 2)
+    middle, spread = (torch.tensor(numbers).view(1, -1, 1, 1) * 255 for numbers in (mean, std))
+    tensor = torch.from_numpy(pictures).permute(0, 3, 1, 2).to(torch.float32)
+    return ((tensor - middle) / spread).contiguous(memory_format=torch.channels_last)

@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.annotations.formats.masks import read_masks
-from casmap.annotations.mask_files import check_size, open_mask
-from casmap.annotations.things import main_class, of_class
-from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.things import check_size, main_class, of_class, open_mask
+from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Names, Problem, Size, Thing
 from casmap.data.layouts import find_layout
-from casmap.data.photos import Annotation
+from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
 from casmap.io.find import FOREIGN_SUFFIXES, leads_out
 from casmap.io.images import IMAGE_SUFFIXES, image_size, open_photo
 
 Boxes = npt.NDArray[np.float64]
+Where = str | Path | None
 ROUNDING = 1.0  # pixels by which a box may reach outside its photo before that is worth a word
 
 
-class PhotoFolder:
+class PhotoFolder(PhotoSet):
     """root/class/photo.jpg: each folder with photos, at any depth below it, is a class; or ILSVRC, Pascal VOC, COCO.
 
     Photos in no folder have the class of their largest object in the annotations.
@@ -36,12 +36,7 @@ class PhotoFolder:
     """
 
     def __init__(
-        self,
-        root: str | Path,
-        boxes: str | Path | None = None,
-        masks: str | Path | None = None,
-        parts: str | Path | None = None,
-        split: str | None = None,
+        self, root: str | Path, boxes: Where = None, masks: Where = None, parts: Where = None, split: str | None = None
     ) -> None:
         layout = find_layout(Path(root), None if boxes is None else Path(boxes), split)
         self.root = layout.photos
@@ -49,15 +44,17 @@ class PhotoFolder:
             raise UserError(f"{self.root} is a link that leads out of {root}: give the folder that it leads to.")
         if (self.root / "photos").is_dir() and (self.root / "boxes.csv").is_file():
             raise UserError(f"The classes are one folder further down: give {self.root / 'photos'}.")
-        drawn = Annotations() if masks is None else read_masks(_folder(masks))
-        self._parts = None if parts is None else _folder(parts)
+        for folder in (masks, parts):
+            if folder is not None and not Path(folder).is_dir():
+                raise UserError(f"There is no folder {folder}.")
+        drawn = Annotations() if masks is None else read_masks(Path(masks))
+        self._parts = None if parts is None else Path(parts)
         there, foreign, away = _photos_in(self.root)
         self._annotations, self._masks = layout.annotations(Names(there)), drawn
         self.problems = list(self._annotations.problems)
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: no kind of file that casmap opens") for name in foreign]
         self.problems += [Problem(Kind.UNREADABLE, f"{name}: a link that leads out of the folder") for name in away]
-        if self._annotations.listed is not None:
-            there = list(self._annotations.listed)
+        there = there if self._annotations.listed is None else list(self._annotations.listed)
         if layout.only is not None:
             stems = {Path(name).stem for name in there}
             self.problems += [Problem(Kind.NO_PHOTO, stem) for stem in sorted(layout.only - stems)]
@@ -73,7 +70,9 @@ class PhotoFolder:
                 f"There are no photos in class folders below {root}: give each class a folder with its photos, or give "
                 f"annotations that name the classes.{closed}"
             )
-        self.names, self.classes = list(labels), _sorted(set(labels.values()))
+        by_number = all(map(str.isdecimal, labels.values()))  # so that class 10 comes after class 9
+        self.classes = sorted(set(labels.values()), key=(lambda name: (int(name), name)) if by_number else None)
+        self.names = list(labels)
         self._numbers = {name: number for number, name in enumerate(self.classes)}
         self.labels = np.array([self._numbers[label] for label in labels.values()], dtype=np.int64)
         in_folders = all(name.startswith(f"{label}/") for name, label in labels.items())
@@ -81,11 +80,7 @@ class PhotoFolder:
         told = [photos, self._annotations.kind, drawn.kind, "sufficient parts from a folder" if parts else ""]
         self.understood = "; ".join(filter(None, told))
         # What should tell where objects are; a source that gives whole photos their class need not.
-        placing = ["" if self._annotations.labels else self._annotations.kind, drawn.kind]
-        self.sources = list(filter(None, placing))
-
-    def __len__(self) -> int:
-        return len(self.names)
+        self.sources = list(filter(None, ["" if self._annotations.labels else self._annotations.kind, drawn.kind]))
 
     def path(self, index: int) -> Path:
         """The file of photo number `index`."""
@@ -112,7 +107,12 @@ class PhotoFolder:
         boxes = _boxes(name, things, known, size, problems)
         mask = parts = None
         try:
-            mask = None if draw is None or size is None else _checked(draw(things, size), size)
+            drawn = None if draw is None or size is None else draw(things, size)
+            if drawn is not None and size is not None:
+                check_size((drawn.shape[1], drawn.shape[0]), size)
+                if not (drawn == 255).any():
+                    raise LeftOut(Kind.MASK_EMPTY, "no pixel of the mask is 255")
+            mask = drawn
             parts = self._sufficient_parts(name, size)
         except LeftOut as bad:
             problems.append(bad.problem(name))
@@ -157,27 +157,6 @@ def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, prob
     return np.asarray(boxes[touches])
 
 
-def _checked(mask: Mask | None, size: Size) -> Mask | None:
-    """A photo's mask, (H, W); one of another size, or without any object, raises LeftOut."""
-    if mask is None:
-        return None
-    check_size((mask.shape[1], mask.shape[0]), size)
-    if not (mask == 255).any():
-        raise LeftOut(Kind.MASK_EMPTY, "no pixel of the mask is 255")
-    return mask
-
-
-def _sorted(classes: set[str]) -> list[str]:
-    """By name; classes that are numbers by number, so that class 10 comes after class 9."""
-    return sorted(classes, key=(lambda name: (int(name), name)) if all(map(str.isdecimal, classes)) else None)
-
-
-def _folder(path: str | Path) -> Path:
-    if not Path(path).is_dir():
-        raise UserError(f"There is no folder {path}.")
-    return Path(path)
-
-
 def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
     """Names of the photos in folders below `root`, or of those in `root` itself; of files that are not opened.
 
@@ -203,8 +182,7 @@ def _photos_below(folder: Path, deep: bool = True) -> list[str]:
     found = []
     for where, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if deep and not name.startswith(".")]
-        inside = Path(where).relative_to(folder).as_posix()
-        for name in files:
-            if _suffix(name) in IMAGE_SUFFIXES | FOREIGN_SUFFIXES and not name.startswith("."):
-                found.append(name if inside == "." else f"{inside}/{name}")
+        inside = "" if where == str(folder) else f"{Path(where).relative_to(folder).as_posix()}/"
+        seen = [name for name in files if _suffix(name) in IMAGE_SUFFIXES | FOREIGN_SUFFIXES and name[0] != "."]
+        found += [f"{inside}{name}" for name in seen]
     return [name for name in found if (folder / name).is_file()]

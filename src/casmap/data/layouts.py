@@ -63,9 +63,8 @@ def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
         if FORMATS[name].recognises(path):
             return FORMATS[name].read(path, root, names)
     if path.is_dir():
-        raise UserError(
-            f"There are no annotations in {path}: neither XML files nor localization.txt, labels of YOLO or masks."
-        )
+        wanted = "XML files nor localization.txt, labels of YOLO or masks"
+        raise UserError(f"There are no annotations in {path}: neither {wanted}.")
     return FORMATS["csv"].read(path, root, names)  # which says what it should be
 
 
@@ -83,14 +82,12 @@ def _ilsvrc(root: Path) -> Splits | None:
     tables = [folder / "LOC_val_solution.csv" for folder in (base, base.parent)]
     table = next((path for path in tables if path.is_file()), None)
 
-    def layout(split: str) -> Layout:
-        def annotated(names: Names) -> Annotations:
-            labels = _solutions(table, names) if table is not None and split == "val" else {}
-            return voc.read_xml(annotations / split, names, labels=labels)
+    def annotated(split: str, names: Names) -> Annotations:
+        labels = _solutions(table, names) if table is not None and split == "val" else {}
+        return voc.read_xml(annotations / split, names, labels=labels)
 
-        return Layout(f"ILSVRC, split {split}", data / split, annotated)
-
-    return {split: partial(layout, split) for split in ("train", "val") if (data / split).is_dir()}
+    splits = [split for split in ("train", "val") if (data / split).is_dir()]
+    return {s: partial(Layout, f"ILSVRC, split {s}", data / s, partial(annotated, s)) for s in splits}
 
 
 def _voc(root: Path) -> Splits | None:
@@ -150,12 +147,11 @@ def _split_folders(root: Path) -> list[str]:
 def _choose(root: Path, splits: list[str], split: str | None) -> str:
     """The split that is meant, where it is clear."""
     named = [name for name in splits if name]
-    if split is None:
-        if len(named) > 1:
-            raise UserError(f"{root} has the splits {', '.join(named)}: choose one with --split.")
-        if splits:
-            return splits[0]
-    if split not in named or split is None:
+    if split is None and len(named) > 1:
+        raise UserError(f"{root} has the splits {', '.join(named)}: choose one with --split.")
+    if split is None and splits:
+        return splits[0]
+    if split is None or split not in named:
         there = f"it has {', '.join(named)}" if named else "it has no splits"
         raise UserError(f"{root} has no split {split}: {there}.")
     return split

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.data.folders import PhotoFolder
-from casmap.data.photos import Annotation
+from casmap.data.photos import PhotoSet
 from casmap.errors import UnreadableImage, UserError
 from casmap.io.atomic import whole_file, write_whole
 from casmap.io.images import open_photo
@@ -71,7 +71,9 @@ def write_shards(
                         written += len(content)
                         number += 1
                         advance()
-                places += [(shard, offset, length) for offset, length in members(aside)]
+                with tarfile.open(aside, "r:") as archive:
+                    members = sorted(archive, key=lambda one: one.name)
+                    places += [(shard, one.offset_data, one.size) for one in members if not one.name.endswith(".cls")]
             shard += 1
     index = io.BytesIO()
     shards, offsets, lengths = np.array(places, np.int64).T
@@ -81,13 +83,6 @@ def write_shards(
     )  # fmt: skip
     write_whole(out / INDEX, index.getvalue())
     return Packed(out, shard)
-
-
-def members(shard: Path) -> list[tuple[int, int]]:
-    """Where the photos of a shard begin, and how long they are, in the order of their numbers."""
-    with tarfile.open(shard, "r:") as archive:
-        photos = sorted((one for one in archive if not one.name.endswith(".cls")), key=lambda one: one.name)
-        return [(one.offset_data, one.size) for one in photos]
 
 
 def shard_name(number: int) -> str:
@@ -108,8 +103,8 @@ def are_shards(data: str) -> bool:
     return "://" in data or (Path(data) / INDEX).is_file()
 
 
-class Shards:
-    """The photos that `write_shards` wrote, at any address; shards (N,): in which one each photo is."""
+class Shards(PhotoSet):
+    """The photos that `write_shards` wrote, at any address, with nothing but classes; shards (N,): the one of each."""
 
     understood = "shards, which know the classes of their photos and nothing else"
 
@@ -123,13 +118,22 @@ class Shards:
             content = self._files.cat_file(str(self._root / INDEX))
         except (OSError, ValueError, ImportError) as error:
             raise UserError(f"There are no shards at {address}: {_reason(error)}.") from error
-        self._take(content)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as index:
+                self.labels = index["labels"].astype(np.int64)
+                self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
+                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
+            numbers = (self.labels, self.shards, self._offsets, self._lengths)
+            fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
+            if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
+                raise ValueError("its parts do not fit together")
+            if self.labels.max() >= len(self.classes):
+                raise ValueError("it has photos of no class")
+        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise UserError(f"The index of the shards at {address} is damaged.") from error
         self._here: OrderedDict[int, Path] = OrderedDict()
         self._lock = Lock()  # photos are read in threads
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index`: (H, W, 3) RGB."""
@@ -143,10 +147,6 @@ class Shards:
         if len(content) != length:
             raise UnreadableImage(f"{self.names[index]} is cut off: {shard_name(int(self.shards[index]))} is damaged.")
         return open_photo(content, name=self.names[index], least=least).image
-
-    def annotation(self, index: int) -> Annotation | None:
-        """Shards are to train on: nothing but the class is known."""
-        return None
 
     def _shard(self, number: int) -> Path:
         """The file of a shard on this disk: where it is, or where it was fetched to."""
@@ -164,22 +164,6 @@ class Shards:
             while len(self._here) > KEPT:
                 self._here.popitem(last=False)[1].unlink()  # whoever has opened it can go on reading
             return to
-
-    def _take(self, content: bytes) -> None:
-        """The index, which must hold together."""
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as index:
-                self.labels = index["labels"].astype(np.int64)
-                self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
-                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
-            numbers = (self.labels, self.shards, self._offsets, self._lengths)
-            fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
-            if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
-                raise ValueError("its parts do not fit together")
-            if self.labels.max() >= len(self.classes):
-                raise ValueError("it has photos of no class")
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-            raise UserError(f"The index of the shards at {self.address} is damaged.") from error
 
 
 def near_order(shards: Order, chance: np.random.Generator, near: int = KEPT // 2) -> Order:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, get_args
 
-from casmap.data.folders import PhotoFolder
+from casmap.data.folders import PhotoFolder, Where
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import MAX_CLASSES, Half, Scenes, Variant
 from casmap.data.shards import Shards, are_shards
@@ -11,22 +11,15 @@ from casmap.errors import UserError
 
 HELD_OUT = 1_000_000  # added to the seed of scenes that are evaluated, so that none of them was trained on
 _NUMBERS = {
-    "classes": (2, MAX_CLASSES),
-    "photos": (1, 10**7),
-    "size": (32, 1024),
-    "seed": (0, HELD_OUT - 1),
+    "classes": (2, MAX_CLASSES), "photos": (1, 10**7), "size": (32, 1024), "seed": (0, HELD_OUT - 1),
     "first_class": (0, 58),
-}
+}  # fmt: skip
 
 
 def open_photos(
-    data: str,
-    held_out: bool = False,
-    boxes: str | Path | None = None,
-    masks: str | Path | None = None,
-    parts: str | Path | None = None,
+    data: str, held_out: bool = False, boxes: Where = None, masks: Where = None, parts: Where = None,
     split: str | None = None,
-) -> PhotoSet:
+) -> PhotoSet:  # fmt: skip
     """Open a folder of photos in any layout of `PhotoFolder`, shards, or `scenes[:option=value,...]`.
 
     For example scenes:variant=twins,photos=500,seed=3.
@@ -65,8 +58,6 @@ def _scene_options(text: str) -> dict[str, Any]:
         elif key in _NUMBERS:
             raise UserError(f"In {pair!r}, {key} must be a whole number from {_NUMBERS[key][0]} to {_NUMBERS[key][1]}.")
         else:
-            choices = ", ".join(
-                [*_NUMBERS, f"variant={'|'.join(get_args(Variant))}", f"destroyed={'|'.join(get_args(Half))}"]
-            )
-            raise UserError(f"scenes has no option {pair!r}; it has {choices}.")
+            texts = f"variant={'|'.join(get_args(Variant))}, destroyed={'|'.join(get_args(Half))}"
+            raise UserError(f"scenes has no option {pair!r}; it has {', '.join(_NUMBERS)}, {texts}.")
     return options

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from casmap.annotations.types import NOTES, Kind, Problem, Size
 from casmap.data.folders import PhotoFolder
@@ -64,7 +64,12 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
     >>> report.fine, report.classes, report.with_boxes
     (True, {'class-00': 2, 'class-01': 1}, 3)
     """
-    looked = list(_look_at_all(photos, reporter))
+    looked: list[_Looked] = []
+    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("looking", len(photos)) as advance:
+        for at in range(0, len(photos), AT_ONCE):
+            for one in pool.map(partial(_look, photos), range(at, min(at + AT_ONCE, len(photos)))):
+                looked.append(one)
+                advance()
     problems = list(photos.problems) if isinstance(photos, PhotoFolder) else []
     problems += [problem for one in looked for problem in one.problems]
     shares = [one.box_share for one in looked if one.box_share is not None]
@@ -75,26 +80,21 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
         problems += [Problem(Kind.SILENT, source) for source in photos.sources]
     problems += _twins(photos, [one.digest for one in looked])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
+    sizes = sorted((one.size for one in looked if one.size is not None), key=lambda size: (size[0] * size[1], size))
+    places = {"smallest": 0, "median": len(sizes) // 2, "largest": -1}
+    found = {kind: names for kind in Kind if (names := [one.what for one in problems if one.kind is kind])}
     return Report(
         understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
         photos=len(photos),
         classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
-        sizes=_sizes([one.size for one in looked if one.size is not None]),
+        sizes={name: sizes[place] for name, place in places.items()} if sizes else {},
         with_boxes=len(shares),
         box_share=statistics.fmean(shares) if shares else None,
         with_masks=sum(one.mask for one in looked),
         with_parts=sum(one.parts for one in looked),
-        problems=_grouped(problem for problem in problems if problem.kind not in NOTES),
-        notes=_grouped(problem for problem in problems if problem.kind in NOTES),
+        problems={str(kind): names for kind, names in found.items() if kind not in NOTES},
+        notes={str(kind): names for kind, names in found.items() if kind in NOTES},
     )
-
-
-def _look_at_all(photos: PhotoSet, reporter: Reporter) -> Iterator[_Looked]:
-    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("looking", len(photos)) as advance:
-        for at in range(0, len(photos), AT_ONCE):
-            for one in pool.map(lambda i: _look(photos, i), range(at, min(at + AT_ONCE, len(photos)))):
-                yield one
-                advance()
 
 
 def _look(photos: PhotoSet, index: int) -> _Looked:
@@ -112,16 +112,11 @@ def _look(photos: PhotoSet, index: int) -> _Looked:
     size = image.shape[1], image.shape[0]
     if annotation is None:
         return _Looked(size, digest, problems=problems)
-    share = _covered(annotation.boxes, size)
-    return _Looked(size, digest, share, annotation.mask is not None, annotation.parts is not None, problems)
-
-
-def _covered(boxes: npt.NDArray[np.float64], size: Size) -> float:
-    """The share of a photo that lies in at least one box, to whole pixels."""
-    inside = np.zeros((size[1], size[0]), dtype=bool)
-    for x0, y0, x1, y1 in np.clip(np.rint(boxes), 0, np.tile(size, 2)).astype(int):
+    inside = np.zeros((size[1], size[0]), dtype=bool)  # at least one box, to whole pixels
+    for x0, y0, x1, y1 in np.clip(np.rint(annotation.boxes), 0, np.tile(size, 2)).astype(int):
         inside[y0:y1, x0:x1] = True
-    return float(inside.mean())
+    share = float(inside.mean())
+    return _Looked(size, digest, share, annotation.mask is not None, annotation.parts is not None, problems)
 
 
 def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
@@ -134,20 +129,6 @@ def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
         if len(indices) > 1:
             apart = len({int(photos.labels[index]) for index in indices}) > 1
             yield Problem(Kind.TWINS_APART if apart else Kind.TWINS, " = ".join(photos.names[i] for i in indices))
-
-
-def _sizes(sizes: list[Size]) -> dict[str, Size]:
-    ordered = sorted(sizes, key=lambda size: (size[0] * size[1], size))
-    places = {"smallest": 0, "median": len(ordered) // 2, "largest": -1}
-    return {name: ordered[place] for name, place in places.items()} if ordered else {}
-
-
-def _grouped(problems: Iterator[Problem]) -> dict[str, list[str]]:
-    """Names by kind, kinds in the order of `Kind`."""
-    found: dict[str, list[str]] = {str(kind): [] for kind in Kind}
-    for problem in problems:
-        found[problem.kind].append(problem.what)
-    return {kind: names for kind, names in found.items() if names}
 
 
 def to_json(report: Report) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from casmap.data.subsets import few_of_each
+from casmap.data.photos import few_of_each
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, mean_of, percent
 from casmap.inference.mapper import SaliencyMapper

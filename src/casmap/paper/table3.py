@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from casmap.data.subsets import of_classes
+from casmap.data.photos import of_classes
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, annotated, localization_errors, map_photos
 from casmap.evaluation.numbers import bootstrap_statistic, columns, mean_of, percent, points, turned

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy
 
 from casmap.data.batches import Batches
-from casmap.data.photos import Annotation, PhotoSet
+from casmap.data.photos import PhotoSet, Subset
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import annotated
@@ -50,24 +50,16 @@ def correct(
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
-class Corrected:
+class Corrected(Subset):
     """Photos with a correction; the fourth channel is what they say, so that a crop or a mirror moves both alike."""
 
     def __init__(self, photos: PhotoSet) -> None:
-        self.photos, self.chosen, self.classes = photos, annotated(photos), photos.classes
-        self.names, self.labels = [photos.names[index] for index in self.chosen], photos.labels[self.chosen]
-
-    def __len__(self) -> int:
-        return len(self.chosen)
+        super().__init__(photos, np.array(annotated(photos), np.int64))
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` of those corrected, and its mask: (H, W, 4), at the size at which people saw it."""
-        picture = self.photos.image(self.chosen[index])
+        picture = super().image(index)
         return np.dstack([picture, truth(self, index, picture.shape)])
-
-    def annotation(self, index: int) -> Annotation | None:
-        """What people said of it."""
-        return self.photos.annotation(self.chosen[index])
 
 
 def truth(photos: Corrected, index: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
@@ -103,7 +95,7 @@ def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     """Measure maps against what people said."""
     corrected, overlaps = Corrected(photos), []
     for index, chosen in enumerate(corrected.chosen):
-        image = photos.image(chosen)
+        image = photos.image(int(chosen))
         overlaps.append(mask_iou(mapper(image).binary(), truth(corrected, index, image.shape)))
     classes = [corrected.classes[label] for label in corrected.labels]
     return Agreement(corrected.names, classes, np.array(overlaps))

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import torch
 
 from casmap.data.batches import Batches
-from casmap.data.photos import PhotoSet
-from casmap.data.readable import Readable
+from casmap.data.photos import PhotoSet, Readable
 from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping

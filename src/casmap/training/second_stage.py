@@ -24,7 +24,7 @@ from torch.nn.functional import binary_cross_entropy, interpolate, relu
 from torch.optim import Optimizer
 
 from casmap.data.batches import Batches, normalised, whole_photos
-from casmap.data.photos import Annotation, PhotoSet
+from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
@@ -131,7 +131,7 @@ def fitting_cut(agreed: Tensor, area: float) -> float:
     return (low + high) / 2
 
 
-class PhotosWithMasks:
+class PhotosWithMasks(PhotoSet):
     """Photos whose fourth channel is the taught mask, so that a crop, a resize or a mirror moves both alike."""
 
     def __init__(self, photos: PhotoSet, masks: TaughtMasks) -> None:
@@ -139,18 +139,11 @@ class PhotosWithMasks:
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
         self.shards = getattr(photos, "shards", None)
 
-    def __len__(self) -> int:
-        return len(self.photos)
-
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` and its mask: (H, W, 4)."""
         picture = self.photos.image(index, least)
         mask = cv2.resize(self.masks[index], picture.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         return np.dstack([picture, mask])
-
-    def annotation(self, index: int) -> Annotation | None:
-        """What is known of photo number `index`, or None."""
-        return self.photos.annotation(index)
 
 
 def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[SaliencyNetwork, float]:

@@ -10,8 +10,7 @@ from typing import Any
 
 from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
-from casmap.data.photos import PhotoSet
-from casmap.data.readable import Readable
+from casmap.data.photos import PhotoSet, Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError

@@ -11,9 +11,8 @@ from typing import Any
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.formats import label_studio
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import mask_of
-from casmap.annotations.things import boxed, four_numbers, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, Names, Problem, Size, Thing
+from casmap.annotations.things import boxed, four_numbers, gather, mask_of
+from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import MAX_PIXELS
@@ -28,7 +27,14 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """An instances file; masks are drawn when their photo is looked at. Crowds count as no object, but in masks."""
-    content = _load(path)
+    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError) as error:
+        raise UserError(refusal) from error
+    lists = ("images", "annotations", "categories")
+    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
+        raise UserError(refusal)
     problems: list[Problem] = []
     categories: dict[Any, str] = {}
     for entry in content["categories"]:
@@ -37,9 +43,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         except (KeyError, TypeError):
             problems.append(Problem(Kind.MALFORMED, f"{path.name}: a category without id or name"))
     photos, sizes = _photos(path, content["images"], names, problems)
-    things: dict[str, list[Thing]] = defaultdict(list)
+    makers: dict[str, list[Maker]] = defaultdict(list)
     crowds: dict[str, list[Thing]] = defaultdict(list)
-    wrong: dict[str, list[Problem]] = defaultdict(list)
     for number, entry in enumerate(content["annotations"]):
         try:
             if entry["image_id"] not in photos:
@@ -54,32 +59,13 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
             continue  # told once, with the image
         if entry.get("iscrowd"):
             crowds[photo].append(Thing(category, (0, 0, 0, 0), 0, outline=entry.get("segmentation")))
-            continue
-        made, bad = gather(photo, [partial(_thing, category, entry)])
-        things[photo] += made
-        wrong[photo] += bad
-
-    def of(photo: str) -> Known:
-        if photo not in sizes:
-            return NOTHING
-        size = sizes[photo]
-        mask = None if size is None else partial(mask_of, size, crowds.get(photo, ()))
-        return Known(things.get(photo, ()), size, mask=mask, problems=wrong.get(photo, ()))
-
-    return Annotations("boxes and masks from a COCO file", of, problems=problems)
-
-
-def _load(path: Path) -> dict[str, Any]:
-    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(refusal) from error
-    lists = ("images", "annotations", "categories")
-    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
-        raise UserError(refusal)
-    return content
+        else:
+            makers[photo].append(partial(_thing, category, entry))
+    known = {
+        photo: gather(photo, makers[photo], size=size, mask=size and partial(mask_of, size, crowds[photo]))
+        for photo, size in sizes.items()
+    }
+    return Annotations("boxes and masks from a COCO file", lambda photo: known.get(photo, NOTHING), problems=problems)
 
 
 def _photos(
@@ -108,9 +94,7 @@ def _thing(category: str, entry: dict[str, Any]) -> Thing:
     x, y, width, height = four_numbers(entry.get("bbox"))
     thing = boxed(category, (x, y, x + width, y + height), outline=entry.get("segmentation"))
     given = entry.get("area")  # of the outline, which tells the size of an object better than its box
-    if isinstance(given, int | float) and 0 < given < MAX_PIXELS:
-        return replace(thing, area=float(given))
-    return thing
+    return replace(thing, area=float(given)) if isinstance(given, int | float) and 0 < given < MAX_PIXELS else thing
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
@@ -120,18 +104,12 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     for image, photo in enumerate(photos, 1):
         for one in photo.objects:
             x0, y0, x1, y1 = one.box
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": image,
-                    "category_id": numbers[one.label],
-                    "bbox": [x0, y0, x1 - x0, y1 - y0],
-                    "area": one.area,
-                    "segmentation": one.rle if options.rle else [[number for point in one.polygon for number in point]],
-                    "iscrowd": 0,
-                    "score": round(one.score, 4),
-                }
-            )
+            annotations.append({
+                "id": len(annotations) + 1, "image_id": image, "category_id": numbers[one.label],
+                "bbox": [x0, y0, x1 - x0, y1 - y0], "area": one.area,
+                "segmentation": one.rle if options.rle else [[number for point in one.polygon for number in point]],
+                "iscrowd": 0, "score": round(one.score, 4),
+            })  # fmt: skip
     content = {
         "info": {"description": "Made by casmap, from class labels only."},
         "images": [

@@ -11,7 +11,7 @@ from pathlib import Path
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
 from casmap.annotations.things import boxed, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, Names, Problem, Thing
+from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -31,8 +31,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     (1.0, 2.0, 30.0, 40.0)
     """
     refusal = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
-    things: dict[str, list[Thing]] = defaultdict(list)
-    wrong: dict[str, list[Problem]] = defaultdict(list)
+    makers: dict[str, list[Maker]] = defaultdict(list)
     problems: list[Problem] = []
     real = cache(os.path.realpath)  # once for each folder: 50,000 photos lie in few of them
     start, base = os.path.join(real(root), ""), os.path.dirname(os.path.abspath(path))
@@ -54,12 +53,10 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
                         problems.append(Problem(Kind.NO_PHOTO, f"{row['file']}: {path.name}, row {number}"))
                     continue
                 box = [row[column] for column in COLUMNS]
-                made, bad = gather(name, [partial(boxed, row.get("class") or "", box)])
-                things[name] += made
-                wrong[name] += bad
+                makers[name].append(partial(boxed, row.get("class") or "", box))
     except (ValueError, OSError, csv.Error) as error:
         raise UserError(refusal) from error
-    known = {name: Known(things[name], problems=wrong[name]) for name in things}
+    known = {name: gather(name, found) for name, found in makers.items()}
     return Annotations("boxes from a CSV file", lambda name: known.get(name, NOTHING), problems=problems)
 
 

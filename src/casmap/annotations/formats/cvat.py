@@ -7,10 +7,9 @@ from xml.etree import ElementTree
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.outlines import outlined, outlines_or_boxes
-from casmap.annotations.things import boxed
+from casmap.annotations.things import boxed, outlined, outlines_or_boxes
 from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
-from casmap.annotations.xml_files import xml_root, xml_text
+from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -33,10 +32,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         if name is None:
             problems.append(Problem(Kind.NO_PHOTO, said))
             continue
-        sides = image.get("width", ""), image.get("height", "")
-        size = (int(sides[0]), int(sides[1])) if all(side.isdecimal() for side in sides) else None
         makers = [partial(_thing, item) for item in image if item.tag in ("box", "polygon")]
-        known[name] = outlines_or_boxes(name, makers, size)
+        known[name] = outlines_or_boxes(name, makers, xml_size(image.get("width", ""), image.get("height", "")))
     return Annotations("boxes and outlines from CVAT", lambda photo: known.get(photo, NOTHING), problems=problems)
 
 
@@ -52,8 +49,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     """Write annotations.xml: a box and a polygon for each object."""
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
-    task = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
-    known = ElementTree.SubElement(task, "labels")
+    known = ElementTree.SubElement(ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task"), "labels")
     for label in labels:
         item = ElementTree.SubElement(known, "label")
         ElementTree.SubElement(item, "name").text = label

@@ -11,9 +11,8 @@ from xml.etree import ElementTree
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object
-from casmap.annotations.outlines import outlined, outlines_or_boxes
-from casmap.annotations.things import boxed
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Size, Thing
+from casmap.annotations.things import boxed, outlined, outlines_or_boxes
+from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
 from casmap.annotations.xml_files import xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
@@ -41,53 +40,37 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     known: dict[str, Known] = {}
     for number, task in enumerate(tasks):
         try:
-            said = _photo_of(task["data"])
-            regions = _regions(task)
+            data = task["data"]  # the photo's address stands under `image`, or is the only text
+            said = data.get("image") or next((text for text in data.values() if isinstance(text, str)), None)
+            if not isinstance(said, str):
+                raise TypeError("no address")
+            done = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
+            chosen = done[-1] if done else (task.get("predictions") or [{"result": []}])[-1]
+            regions = [region for region in chosen["result"] if region.get("type") in KINDS]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             problems.append(Problem(Kind.MALFORMED, f"{path.name}, task {number}: it is not one of Label Studio's"))
             continue
         name = _find(said, names)
         if name is None:
             problems.append(Problem(Kind.NO_PHOTO, said))
-        else:
-            known[name] = outlines_or_boxes(name, [partial(_thing, region) for region in regions], _size(regions))
-    kind = "boxes and outlines from Label Studio"
-    return Annotations(kind, lambda photo: known.get(photo, NOTHING), problems=problems)
-
-
-def _photo_of(data: dict[str, Any]) -> str:
-    """The address of the photo of a task: under `image`, or the only text."""
-    value = data.get("image") or next(text for text in data.values() if isinstance(text, str))
-    if not isinstance(value, str):
-        raise TypeError("no address")
-    return value
+            continue
+        sides = ((region.get("original_width"), region.get("original_height")) for region in regions)
+        size = next((pair for pair in sides if all(type(side) is int for side in pair)), None)
+        known[name] = outlines_or_boxes(name, [partial(_thing, region) for region in regions], size)
+    told = "boxes and outlines from Label Studio"
+    return Annotations(told, lambda photo: known.get(photo, NOTHING), problems=problems)
 
 
 def _find(address: str, names: Names) -> str | None:
     """The photo behind an address: of a local file, an upload (with eight letters before its name), or a URL."""
     parts = urlsplit(address)
-    local = parse_qs(parts.query).get("d", [""])[0]
-    said = local or unquote(parts.path)
+    said = parse_qs(parts.query).get("d", [""])[0] or unquote(parts.path)
     last = said.rpartition("/")[2]
     found = names.find(said.lstrip("/")) or names.find(last)
     if found is None and said.count("/"):  # a folder of the class, whatever stands before it
         found = names.find(posixpath.join(*said.split("/")[-2:]))
     uploaded = last.partition("-")[2]
     return found or (names.find(uploaded) if uploaded else None)
-
-
-def _regions(task: dict[str, Any]) -> list[dict[str, Any]]:
-    done = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
-    chosen = done[-1] if done else (task.get("predictions") or [{"result": []}])[-1]
-    return [region for region in chosen["result"] if region.get("type") in KINDS]
-
-
-def _size(regions: list[dict[str, Any]]) -> Size | None:
-    for region in regions:
-        width, height = region.get("original_width"), region.get("original_height")
-        if type(width) is int and type(height) is int:
-            return width, height
-    return None
 
 
 def _thing(region: dict[str, Any]) -> Thing:
@@ -114,7 +97,13 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
         }
         tasks.append({"data": {"image": f"{options.prefix}{quote(photo.name)}"}, "predictions": [prediction]})
     write_whole(out / TASKS, json.dumps(tasks) + "\n")
-    write_whole(out / CONFIG, _config(labels))
+    view = ElementTree.Element("View")  # the labelling interface
+    ElementTree.SubElement(view, "Image", name="image", value="$image")
+    for tag, name in (("RectangleLabels", "box"), ("PolygonLabels", "outline")):
+        tool = ElementTree.SubElement(view, tag, name=name, toName="image")
+        for label in labels:
+            ElementTree.SubElement(tool, "Label", value=label)
+    write_whole(out / CONFIG, xml_text(view))
     return out / TASKS
 
 
@@ -122,32 +111,16 @@ def _drawn(one: Object, photo: Labelled, number: int) -> list[dict[str, Any]]:
     """A rectangle and a polygon for an object, in percent of the photo."""
     x0, y0, x1, y1 = one.box
     across, down = 100 / photo.width, 100 / photo.height
-    rectangle = {
-        "x": x0 * across, "y": y0 * down, "width": (x1 - x0) * across, "height": (y1 - y0) * down, "rotation": 0,
-        "rectanglelabels": [one.label],
-    }  # fmt: skip
-    polygon = {
-        "points": [[x * across, y * down] for x, y in one.polygon], "closed": True, "polygonlabels": [one.label],
-    }  # fmt: skip
+    box = {"x": x0 * across, "y": y0 * down, "width": (x1 - x0) * across, "height": (y1 - y0) * down, "rotation": 0}
+    outline: dict[str, Any] = {"points": [[x * across, y * down] for x, y in one.polygon], "closed": True}
     return [
         {
-            "id": f"{name}-{number}", "type": kind, "from_name": name, "to_name": "image", "value": value,
-            "original_width": photo.width, "original_height": photo.height, "image_rotation": 0,
-            "score": round(one.score, 4),
+            "id": f"{name}-{number}", "type": kind, "from_name": name, "to_name": "image",
+            "value": {**value, kind: [one.label]}, "original_width": photo.width, "original_height": photo.height,
+            "image_rotation": 0, "score": round(one.score, 4),
         }
-        for name, kind, value in zip(("box", "outline"), KINDS, (rectangle, polygon), strict=True)
+        for name, kind, value in zip(("box", "outline"), KINDS, (box, outline), strict=True)
     ]  # fmt: skip
-
-
-def _config(labels: Sequence[str]) -> str:
-    """The labelling interface: boxes and outlines with these classes."""
-    view = ElementTree.Element("View")
-    ElementTree.SubElement(view, "Image", name="image", value="$image")
-    for tag, name in (("RectangleLabels", "box"), ("PolygonLabels", "outline")):
-        tool = ElementTree.SubElement(view, tag, name=name, toName="image")
-        for label in labels:
-            ElementTree.SubElement(tool, "Label", value=label)
-    return xml_text(view)
 
 
 FORMATS.register("label-studio")(Format(recognises, read, write))

@@ -8,9 +8,8 @@ import numpy as np
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.mask_files import open_mask
-from casmap.annotations.outlines import draw
-from casmap.annotations.types import NOTHING, Annotations, Known, Names
+from casmap.annotations.things import draw, open_mask
+from casmap.annotations.types import NOTHING, Annotations, Known
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
@@ -23,28 +22,19 @@ def recognises(path: Path) -> bool:
     return path.is_dir() and (path.name == FOLDER or (path / FOLDER).is_dir())
 
 
-def read(path: Path, root: Path, names: Names) -> Annotations:
-    """The folder masks, or the one in which it is."""
-    return read_masks(path if path.name == FOLDER else path / FOLDER)
-
-
 def read_masks(folder: Path) -> Annotations:
     """A folder of masks; each is opened when its photo is looked at."""
 
     def of(name: str) -> Known:
-        picture = _mask_path(folder, name)
+        picture = (folder / name).with_suffix(".png")
         return Known(mask=lambda things, size: open_mask(picture)) if picture.exists() else NOTHING
 
     return Annotations("masks from a folder", of)
 
 
-def _mask_path(folder: Path, name: str) -> Path:
-    return (folder / name).with_suffix(".png")
-
-
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write masks/, with 255 where an object is."""
-    paths = [_mask_path(out / FOLDER, photo.name) for photo in photos]
+    paths = [(out / FOLDER / photo.name).with_suffix(".png") for photo in photos]
     if twice := [path for path, uses in Counter(paths).items() if uses > 1]:
         raise UserError(f"Several photos would have the mask {twice[0]}: rename them, or choose another --format.")
     for photo, path in zip(photos, paths, strict=True):
@@ -55,4 +45,6 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / FOLDER
 
 
-FORMATS.register("masks")(Format(recognises, read, write))
+FORMATS.register("masks")(
+    Format(recognises, lambda path, *_: read_masks(path if path.name == FOLDER else path / FOLDER), write)
+)

@@ -1,6 +1,7 @@
 """An XML file for each photo, as Pascal VOC began it: ILSVRC, LabelImg and many others do the same."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,12 +11,10 @@ import PIL.Image
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, place
-from casmap.annotations.mask_files import check_size
-from casmap.annotations.things import boxed, four_numbers, gather
+from casmap.annotations.things import boxed, check_size, four_numbers, gather
 from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Size, Thing
-from casmap.annotations.xml_files import xml_root, xml_text
+from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.io.atomic import write_whole
-from casmap.io.names import unique_names
 
 SET = "all"
 VOC_CLASSES = (
@@ -44,8 +43,7 @@ def read_xml(
         if masks is None or name not in files:
             return known
         picture = masks / f"{Path(name).stem}.png"
-        mask = partial(voc_mask, picture) if picture.is_file() else None
-        return Known(known.things, known.size, mask=mask, problems=known.problems)
+        return replace(known, mask=partial(voc_mask, picture)) if picture.is_file() else known
 
     kind = "boxes from XML files" + ("" if masks is None else f", masks from {masks.name}")
     return Annotations(kind, of, labels or {}, problems=problems)
@@ -68,8 +66,9 @@ def parse_xml(path: Path, voc: bool = False) -> Known:
     # VOC counts pixels from 1 and its last pixel is in the box. ILSVRC's numbers begin at 0, and LabelImg writes the
     # corners that were drawn: both are taken as edges as they are, at most a pixel from any other reading.
     voc = voc or "VOC" in (root.findtext("source/database") or "")
-    things, problems = gather(path.name, [partial(_thing, item, voc) for item in root.findall("object")])
-    return Known(things, _size(root), problems=problems)
+    width, height = ((root.findtext(f"size/{side}") or "").strip() for side in ("width", "height"))
+    makers = [partial(_thing, item, voc) for item in root.findall("object")]
+    return gather(path.name, makers, size=xml_size(width, height))
 
 
 def _thing(item: ElementTree.Element, voc: bool) -> Thing:
@@ -79,13 +78,6 @@ def _thing(item: ElementTree.Element, voc: bool) -> Thing:
     x0, y0, x1, y1 = four_numbers(box.findtext(side) for side in ("xmin", "ymin", "xmax", "ymax"))
     doubtful = (item.findtext("difficult") or "").strip() == "1"
     return boxed((item.findtext("name") or "").strip(), (x0 - voc, y0 - voc, x1, y1), doubtful=doubtful)
-
-
-def _size(root: ElementTree.Element) -> Size | None:
-    texts = [(root.findtext(f"size/{side}") or "").strip() for side in ("width", "height")]
-    if not all(text.isdecimal() and len(text) < 10 and int(text) for text in texts):
-        return None  # VOC's imitators often write 0
-    return int(texts[0]), int(texts[1])
 
 
 def voc_mask(path: Path, things: Sequence[Thing], size: Size) -> Mask | None:
@@ -113,28 +105,21 @@ def voc_mask(path: Path, things: Sequence[Thing], size: Size) -> Mask | None:
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write Annotations/, JPEGImages/ and ImageSets/Main/all.txt."""
-    names = unique_names([photo.file for photo in photos])
+    names = place(photos, out / "JPEGImages")
     for photo in photos:
-        file = f"{names[photo.file]}{photo.file.suffix}"
-        place(photo.file, out / "JPEGImages" / file)
-        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", _xml_of(photo, file))
+        root = ElementTree.Element("annotation")
+        _texts(root, folder="JPEGImages", filename=f"{names[photo.file]}{photo.file.suffix}")
+        _texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
+        _texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
+        _texts(root, segmented=0)
+        for one in photo.objects:
+            x0, y0, x1, y1 = one.box  # VOC counts pixels from 1, and the last one is in the box
+            item = ElementTree.SubElement(root, "object")
+            _texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
+            _texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
+        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", xml_text(root))
     write_whole(out / "ImageSets" / "Main" / f"{SET}.txt", "".join(f"{names[photo.file]}\n" for photo in photos))
     return out / "Annotations"
-
-
-def _xml_of(photo: Labelled, file: str) -> str:
-    """The file of one photo. VOC counts pixels from 1, and the last one is in the box."""
-    root = ElementTree.Element("annotation")
-    _texts(root, folder="JPEGImages", filename=file)
-    _texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
-    _texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
-    _texts(root, segmented=0)
-    for one in photo.objects:
-        x0, y0, x1, y1 = one.box
-        item = ElementTree.SubElement(root, "object")
-        _texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
-        _texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
-    return xml_text(root)
 
 
 def _texts(parent: ElementTree.Element, **texts: object) -> None:

@@ -1,7 +1,7 @@
 """The text files of Choe et al.'s evaluation (wsolevaluation): photos, classes, sizes, and boxes or masks."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.mask_files import open_mask
-from casmap.annotations.things import boxed, gather
+from casmap.annotations.things import boxed, gather, open_mask
 from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
@@ -37,7 +36,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     if not (folder / FILE).is_file():
         raise UserError(f"There is no file {folder / FILE}.")
     problems: list[Problem] = []
-    lines = {name: list(_lines(folder / f"{name}.txt")) for name in ("class_labels", "image_sizes", "localization")}
+    lines = {name: _lines(folder / f"{name}.txt") for name in ("class_labels", "image_sizes", "localization")}
     ids = [row[0] for row in _lines(folder / "image_ids.txt")]
     found = {said: names.find(said) for said in dict.fromkeys([*ids, *(r[0] for rows in lines.values() for r in rows)])}
     problems += [Problem(Kind.NO_PHOTO, said) for said, name in found.items() if name is None]
@@ -47,18 +46,16 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     things: dict[str, list[Thing]] = defaultdict(list)
     masks: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for said, *values in lines["localization"]:
-        name = found[said]
-        if name is None:
+        if (name := found[said]) is None:
             continue
         if len(values) == MASK_FIELDS - 1:
             masks[name].append((values[0], values[1]))
-            continue
-        if len(values) != BOX_FIELDS - 1:
+        elif len(values) == BOX_FIELDS - 1:
+            made = gather(said, [partial(boxed, "", values)])
+            things[name] += made.things
+            problems += made.problems
+        else:
             problems.append(Problem(Kind.MALFORMED, f"{said}: a line of {FILE} has neither a box nor a mask"))
-            continue
-        made, bad = gather(said, [partial(boxed, "", values)])
-        things[name] += made
-        problems += bad
 
     def of(name: str) -> Known:
         if name not in things and name not in masks:
@@ -71,17 +68,13 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     return Annotations(kind, of, labels, listed, problems)
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def _lines(path: Path) -> list[list[str]]:
     """The fields of each line; none where there is no such file."""
-    if not path.exists():
-        return
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     except (ValueError, OSError) as error:
         raise UserError(f"{path} is not a text file that can be read.") from error
-    for line in text.splitlines():
-        if line.strip():
-            yield [part.strip() for part in line.split(",")]
+    return [[part.strip() for part in line.split(",")] for line in text.splitlines() if line.strip()]
 
 
 def _numbers(rows: list[list[str]], count: int, file: str, problems: list[Problem]) -> list[tuple[str, list[int]]]:
@@ -101,11 +94,8 @@ def _labels(numbers: list[tuple[str, list[int]]], found: dict[str, str | None]) 
     pairs = {(Path(said).parent.name, number) for said, (number,) in numbers}
     folders = [folder for folder, _ in pairs]
     one_to_one = "" not in folders and len(pairs) == len(set(folders)) == len({number for _, number in pairs})
-    return {
-        name: Path(said).parent.name if one_to_one else str(number)
-        for said, (number,) in numbers
-        if (name := found[said]) is not None
-    }
+    told = ((found[said], Path(said).parent.name if one_to_one else str(number)) for said, (number,) in numbers)
+    return {name: label for name, label in told if name is not None}
 
 
 def _mask(roots: tuple[Path, Path], files: list[tuple[str, str]], things: Sequence[Thing], size: Size) -> Mask:

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, place
-from casmap.annotations.outlines import mask_of, outlined
-from casmap.annotations.things import boxed, four_numbers, gather
+from casmap.annotations.things import boxed, four_numbers, gather, mask_of, outlined
 from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
-from casmap.io.names import unique_names
 
 FILE = "data.yaml"
 WHOLE: Size = (1, 1)  # of a photo, in shares
@@ -38,8 +36,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
             lines = files[name].read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
             return Known(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: it cannot be opened")])
-        things, wrong = gather(name, [partial(_thing, line, labels) for line in lines if line.strip()])
-        return Known(things, WHOLE, scaled=True, mask=_mask, problems=wrong)
+        makers = [partial(_thing, line, labels) for line in lines if line.strip()]
+        return gather(name, makers, size=WHOLE, scaled=True, mask=_mask)
 
     return Annotations("boxes or outlines from YOLO's text files", of, problems=problems)
 
@@ -72,20 +70,17 @@ def _thing(line: str, labels: dict[str, str]) -> Thing:
 
 def _mask(things: Sequence[Thing], size: Size) -> Mask | None:
     """The outlines, drawn in a photo of this size: (H, W)."""
-
-    def pixels(outline: list[list[float]]) -> list[list[float]]:
-        return [[number * size[place % 2] for place, number in enumerate(polygon)] for polygon in outline]
-
-    return mask_of(size, (), [replace(one, outline=pixels(one.outline or [])) for one in things], size)
+    shares = [(one, one.outline or []) for one in things]
+    pixels = [(one, [[n * size[i % 2] for i, n in enumerate(polygon)] for polygon in drawn]) for one, drawn in shares]
+    return mask_of(size, (), [replace(one, outline=outline) for one, outline in pixels], size)
 
 
 def write(
     photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions, outlines: bool = False
 ) -> Path:
     """Write images/, labels/ and data.yaml; the photos are linked where the disk allows it, else copied."""
-    names = unique_names([photo.file for photo in photos])
+    names = place(photos, out / "images")
     for photo in photos:
-        place(photo.file, out / "images" / f"{names[photo.file]}{photo.file.suffix}")
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
         write_whole(out / "labels" / f"{names[photo.file]}.txt", "".join(f"{text}\n" for text in lines))
     # JSON's strings are YAML's: no class's name can break the file.

@@ -13,13 +13,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from casmap.data.photos import Annotation
-from casmap.data.scenes.drawing import Canvas, Coat, Head, Part, Rng, Tail
+from casmap.data.drawing import Canvas, Rng, coat, head, tail
+from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
 
 MAX_CLASSES = 60
 HUES = 10
-PARTS: tuple[Part, ...] = (Head(), Coat(), Tail())
+PARTS = (head, coat, tail)  # each in six forms; form and hue together tell the class
 # As in photos, one part is easier to read than the others: a classifier that has it has no reason to learn the rest.
 STRENGTHS = (0.4, 1.0, 0.4)
 Variant = Literal["plain", "twins", "split-twins"]
@@ -40,11 +40,10 @@ class Scene:
 def _designs(part: int) -> list[tuple[int, int]]:
     """For each class the (form, hue) of one kind of part: a fixed shuffle of all pairs, another one for each kind."""
     pairs = [(form, hue) for form in range(MAX_CLASSES // HUES) for hue in range(HUES)]
-    order = np.random.default_rng([2020, part]).permutation(MAX_CLASSES)
-    return [pairs[i] for i in order]
+    return [pairs[i] for i in np.random.default_rng([2020, part]).permutation(MAX_CLASSES)]
 
 
-class Scenes:
+class Scenes(PhotoSet):
     """A set of generated scenes, of equal numbers for each class.
 
     classes: how many classes; first_class: the first one (40 with classes=20: classes the default set never shows).
@@ -58,15 +57,9 @@ class Scenes:
     """
 
     def __init__(
-        self,
-        classes: int = 40,
-        photos: int = 2000,
-        size: int = 96,
-        seed: int = 0,
-        variant: Variant = "plain",
-        first_class: int = 0,
-        destroyed: Half | None = None,
-    ) -> None:
+        self, classes: int = 40, photos: int = 2000, size: int = 96, seed: int = 0, variant: Variant = "plain",
+        first_class: int = 0, destroyed: Half | None = None,
+    ) -> None:  # fmt: skip
         if variant == "plain" and destroyed:
             raise UserError("Only twins have a half that can be destroyed.")
         if variant != "plain" and size % 2:
@@ -79,26 +72,18 @@ class Scenes:
         self.names = [f"{self.classes[label]}/{kind}-{i:05d}.png" for i, label in enumerate(self.labels)]
         self._drawn: dict[int, Scene] = {}
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def scene(self, index: int) -> Scene:
         """Draw picture number `index`; a second look costs nothing."""
         if index not in self._drawn:
-            label = int(self.labels[index])
-            key = (self.seed, index)
-            kind = self.first_class + label
-            other = self.first_class + int(np.random.default_rng((*key, 1)).integers(len(self.classes)))
+            key, kind = (self.seed, index), self.first_class + int(self.labels[index])
             if self.variant == "plain":
-                drawn = _draw(key, kind, (0, 1, 2), self.size, self.size)
+                self._drawn[index] = _draw(key, kind, (0, 1, 2), self.size, self.size)
             else:
-                split = self.variant == "split-twins"
-                left, right = (other if half == self.destroyed else kind for half in ("left", "right"))
-                drawn = _side_by_side(
-                    _draw(key, left, (0,) if split else (0, 1, 2), self.size, self.size // 2),
-                    _draw(key, right, (2,) if split else (0, 1, 2), self.size, self.size // 2),
-                )
-            self._drawn[index] = drawn
+                other = self.first_class + int(np.random.default_rng((*key, 1)).integers(len(self.classes)))
+                cues = ((0,), (2,)) if self.variant == "split-twins" else ((0, 1, 2), (0, 1, 2))
+                kinds = (other if half == self.destroyed else kind for half in ("left", "right"))
+                halves = zip(kinds, cues, strict=True)
+                self._drawn[index] = _side_by_side(*(_draw(key, *half, self.size, self.size // 2) for half in halves))
         return self._drawn[index]
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
@@ -120,7 +105,9 @@ def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, 
     _clutter(canvas, rng, behind=False)
     visible = np.stack([canvas.layers == layer for layer in layers])
     mask = visible.any(axis=0) | (canvas.layers == body)
-    return Scene(canvas.develop(rng), _box(mask)[None], mask.astype(np.uint8) * 255, visible)
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    box = np.array([[columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]], dtype=np.float64)
+    return Scene(canvas.develop(rng), box, mask.astype(np.uint8) * 255, visible)
 
 
 def _side_by_side(left: Scene, right: Scene) -> Scene:
@@ -133,11 +120,6 @@ def _side_by_side(left: Scene, right: Scene) -> Scene:
     return Scene(image, boxes, mask, np.concatenate(parts))
 
 
-def _box(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1], dtype=np.float64)
-
-
 def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tuple[int, list[int]]:
     """Paint a body of no class and on it these parts of class `kind`; return the numbers of their layers."""
     upright = canvas.height > canvas.width
@@ -145,9 +127,7 @@ def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tu
     angle = rng.uniform(-0.6, 0.6) + (np.pi / 2 if upright else 0) + (np.pi if rng.random() < 0.5 else 0)
     along = np.array([np.cos(angle), np.sin(angle)])
     reach = np.minimum(np.abs(along) * length / 2 + 0.17 * length, np.array([canvas.width, canvas.height]) / 2)
-    centre = np.array(
-        [rng.uniform(r, limit - r) for r, limit in zip(reach, (canvas.width, canvas.height), strict=True)]
-    )
+    centre = rng.uniform(reach, (canvas.width, canvas.height) - reach)
     body = canvas.body(rng, centre, angle, length)
     places = (centre + along * 0.33 * length, centre, centre - along * 0.34 * length)
     layers = []
@@ -155,7 +135,7 @@ def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tu
         form, hue = _designs(part)[kind]
         strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a cue that stands alone is in strong colours
         colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, strength)
-        layers.append(PARTS[part].paint(canvas, rng, places[part], angle, length, form, colour))
+        layers.append(PARTS[part](canvas, places[part], angle, length, form, colour))
     return body, layers
 
 
