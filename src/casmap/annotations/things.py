@@ -46,8 +46,7 @@ def gather(where: str, makers: Iterable[Maker], **more: Any) -> Known:
     >>> gather("a.xml", [lambda: boxed("cat", [1, 2, 3, 4]), lambda: boxed("cat", "x")]).problems
     [Problem(kind=<Kind.BOX_LEFT_OUT: 'boxes left out'>, what='a.xml: the box is not four numbers')]
     """
-    things: list[Thing] = []
-    problems: list[Problem] = []
+    things, problems = [], []
     for make in makers:
         try:
             things.append(make())

@@ -121,7 +121,7 @@ class Readable(PhotoSet):
             return self.photos.image(self._stand_in.get(index, index), least)
         except UnreadableImage as error:
             self._skip(index, error)
-        same = np.flatnonzero(self.labels == self.labels[index])  # beginning after it:
+        same = np.flatnonzero(self.labels == self.labels[index])  # of its class, from the one after it on:
         for other in np.roll(same, -int(np.searchsorted(same, index)) - 1)[:-1].tolist():
             try:
                 picture = self.photos.image(other, least)
@@ -149,6 +149,5 @@ class Readable(PhotoSet):
             self.skipped[index] = str(error)
             count = len(self.skipped)
         if count > self.limit * len(self):
-            raise UserError(
-                f"{count} of {len(self)} photos cannot be read, more than {self.limit:.3g} of them; the last: {error}"
-            ) from error
+            many = f"{count} of {len(self)} photos cannot be read, more than {self.limit:.3g} of them"
+            raise UserError(f"{many}; the last: {error}") from error

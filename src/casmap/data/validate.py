@@ -82,19 +82,16 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     sizes = sorted((one.size for one in looked if one.size is not None), key=lambda size: (size[0] * size[1], size))
     places = {"smallest": 0, "median": len(sizes) // 2, "largest": -1}
-    found = {kind: names for kind in Kind if (names := [one.what for one in problems if one.kind is kind])}
+    found = {kind: names for kind in Kind if (names := [one.what for one in problems if one.kind == kind])}
     return Report(
         understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
-        photos=len(photos),
-        classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
+        photos=len(photos), classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
         sizes={name: sizes[place] for name, place in places.items()} if sizes else {},
-        with_boxes=len(shares),
-        box_share=statistics.fmean(shares) if shares else None,
-        with_masks=sum(one.mask for one in looked),
-        with_parts=sum(one.parts for one in looked),
+        with_boxes=len(shares), box_share=statistics.fmean(shares) if shares else None,
+        with_masks=sum(one.mask for one in looked), with_parts=sum(one.parts for one in looked),
         problems={str(kind): names for kind, names in found.items() if kind not in NOTES},
         notes={str(kind): names for kind, names in found.items() if kind in NOTES},
-    )
+    )  # fmt: skip
 
 
 def _look(photos: PhotoSet, index: int) -> _Looked:

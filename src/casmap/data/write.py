@@ -40,7 +40,7 @@ def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) ->
         if annotation.mask is not None:
             write_whole((written.masks / name).with_suffix(".png"), encode_png(annotation.mask))
         for number, part in enumerate([] if annotation.parts is None else annotation.parts):
-            path = (written.parts / name).with_suffix(f".{number}.png")
-            write_whole(path, encode_png(part.astype(np.uint8) * 255))
+            picture = encode_png(part.astype(np.uint8) * 255)
+            write_whole((written.parts / name).with_suffix(f".{number}.png"), picture)
     write_whole(written.boxes, "\n".join(lines) + "\n")
     return written

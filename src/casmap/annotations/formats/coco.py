@@ -110,12 +110,10 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
                 "segmentation": one.rle if options.rle else [[number for point in one.polygon for number in point]],
                 "iscrowd": 0, "score": round(one.score, 4),
             })  # fmt: skip
+    images = [{"id": n, "file_name": p.name, "width": p.width, "height": p.height} for n, p in enumerate(photos, 1)]
     content = {
         "info": {"description": "Made by casmap, from class labels only."},
-        "images": [
-            {"id": number, "file_name": photo.name, "width": photo.width, "height": photo.height}
-            for number, photo in enumerate(photos, 1)
-        ],
+        "images": images,
         "categories": [{"id": number, "name": label, "supercategory": ""} for label, number in numbers.items()],
         "annotations": annotations,
     }

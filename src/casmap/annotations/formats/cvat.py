@@ -27,9 +27,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     problems: list[Problem] = []
     known: dict[str, Known] = {}
     for image in tree.findall("image"):
-        said = image.get("name", "")
-        name = names.find(said)
-        if name is None:
+        if (name := names.find(said := image.get("name", ""))) is None:
             problems.append(Problem(Kind.NO_PHOTO, said))
             continue
         makers = [partial(_thing, item) for item in image if item.tag in ("box", "polygon")]

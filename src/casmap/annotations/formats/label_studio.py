@@ -50,8 +50,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             problems.append(Problem(Kind.MALFORMED, f"{path.name}, task {number}: it is not one of Label Studio's"))
             continue
-        name = _find(said, names)
-        if name is None:
+        if (name := _find(said, names)) is None:
             problems.append(Problem(Kind.NO_PHOTO, said))
             continue
         sides = ((region.get("original_width"), region.get("original_height")) for region in regions)

@@ -39,11 +39,10 @@ def read_xml(
     files, problems = names.files(folder, ".xml")
 
     def of(name: str) -> Known:
-        known = parse_xml(files[name], voc) if name in files else NOTHING
-        if masks is None or name not in files:
-            return known
-        picture = masks / f"{Path(name).stem}.png"
-        return replace(known, mask=partial(voc_mask, picture)) if picture.is_file() else known
+        if name not in files:
+            return NOTHING
+        known, picture = parse_xml(files[name], voc), masks and masks / f"{Path(name).stem}.png"
+        return replace(known, mask=partial(voc_mask, picture)) if picture and picture.is_file() else known
 
     kind = "boxes from XML files" + ("" if masks is None else f", masks from {masks.name}")
     return Annotations(kind, of, labels or {}, problems=problems)

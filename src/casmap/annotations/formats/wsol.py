@@ -109,10 +109,7 @@ def _mask(roots: tuple[Path, Path], files: list[tuple[str, str]], things: Sequen
 
 
 def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.bool_]:
-    """A mask resized to its photo, as wsolevaluation does it: OpenImages' masks come in sizes of their own.
-
-    All that is not black is marked, as there.
-    """
+    """All that is not black, in the photo's size, as wsolevaluation does it: OpenImages' masks come in any size."""
     file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
     if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
         raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path} is outside of the folders given")
