@@ -8,10 +8,11 @@ from torch.nn.functional import log_softmax
 
 from casmap.models.classifier import Classifier
 from casmap.training import algorithm
-from casmap.training.algorithm import Players, casm, look, mask_out, score, step_classifier, step_mapping
+from casmap.training.algorithm import Players, casm, look, step_classifier, step_mapping
 from casmap.training.loop import set_up
 from casmap.training.recipes import Recipe
 from casmap.training.samples import Samples
+from casmap.training.score import mask_out, score
 
 LR, MOMENTUM, DECAY = 0.05, 0.9, 0.01
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import one_hot
 
-from casmap.training.algorithm import classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.score import classification_loss, kept_loss, mask_in, mask_out, score
 from casmap.training.scores.doubt import doubt
 from casmap.training.scores.entropy import entropy
 

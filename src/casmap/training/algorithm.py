@@ -6,7 +6,6 @@ The body of `casm` is the paper's five lines. Devices, logs and checkpoints are 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,9 +17,7 @@ from casmap.models.decoder import Mapping
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.lambda_r import LambdaR
 from casmap.training.samples import Samples
-from casmap.training.scores import SCORES
-
-LossName = Literal["mixed", "masked"]
+from casmap.training.score import LossName, classification_loss, kept_loss, mask_in, mask_out, score
 
 
 @dataclass
@@ -158,63 +155,6 @@ def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, valu
     means = players.processes.mean(torch.stack([part.detach().float() for part in parts]))
     loss, value, area, right, masked_right = means
     return Measures(loss, value, area, right, masked_right, glance.lambda_r, len(players.samples))
-
-
-def mask_out(images: Tensor, masks: Tensor) -> Tensor:
-    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W); normalised images, so 0 is the mean colour."""
-    return (1 - masks) * images
-
-
-def mask_in(images: Tensor, masks: Tensor) -> Tensor:
-    """m(x) * x: what the mask keeps; shapes as in `mask_out`."""
-    return masks * images
-
-
-def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
-    """L(m, f): cross-entropy of the masked images, or its mean with that of the clean ones (mixed); one number.
-
-    >>> clean, masked = torch.tensor([[9.0, -9.0]]), torch.zeros(1, 2)
-    >>> classification_loss(masked, clean, torch.tensor([0]))  # (ln 2 + 0) / 2
-    tensor(0.3466)
-    """
-    loss = cross_entropy(masked, labels)
-    return loss if which == "masked" else (loss + cross_entropy(clean, labels)) / 2
-
-
-def score(
-    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy"
-) -> Tensor:
-    """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
-
-    Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
-    f' says something else once the image is masked. which: the name of a score, whose gain stands for H.
-
-    masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
-
-    >>> masked, clean = torch.tensor([[0.0, 0.1]]), torch.tensor([[5.0, 0.0]])
-    >>> mask = torch.full((1, 1, 4, 4), 0.25)
-    >>> score(masked, clean, torch.tensor([0]), mask, lambda_r=2.0)  # right clean, confused: H - 2 * 0.25
-    tensor(0.1919)
-    """
-    right = clean.argmax(dim=1) == labels
-    confused = right & (masked.argmax(dim=1) != labels)
-    gain = SCORES[which].gain(masked, labels)
-    size = masks.mean(dim=(1, 2, 3))
-    return (right * gain - lambda_r * confused * size).mean()
-
-
-def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
-    """1/N sum l(f'(m(x) * x), y): what the mask keeps should still tell the class.
-
-    The paper has no such term; its successor (Phang, Park, Geras 2020) does. As in S, only images count that f gets
-    right clean. kept: logits of f' on masked-in images (N, C).
-
-    >>> sure, unsure = torch.tensor([[5.0, 0.0]]), torch.zeros(1, 2)
-    >>> kept_loss(unsure, sure, torch.tensor([0])), kept_loss(unsure, sure, torch.tensor([1]))  # ln 2; f is wrong
-    (tensor(0.6931), tensor(0.))
-    """
-    right = clean.argmax(dim=1) == labels
-    return (right * cross_entropy(kept, labels, reduction="none")).mean()
 
 
 @contextmanager
