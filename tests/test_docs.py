@@ -11,6 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import casmap
+from casmap.data.free_photos import free_photos
+from casmap.data.scenes import Scenes
+from casmap.data.write import write_photos
+from casmap.io.images import encode_jpeg, open_image
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -33,6 +39,22 @@ def test_the_tutorial_runs_from_its_first_command_to_its_last(casmap, tmp_path) 
     for made in ("trust/check.html", "labels/tasks.json", "labels/config.xml", "maps/boxes.jsonl", "dataset/data.yaml"):
         assert (tmp_path / made).stat().st_size > 0
     assert len(list((tmp_path / "dataset" / "labels").iterdir())) == 60
+
+
+def test_the_page_of_the_api_names_all_of_it_and_its_examples_run(tmp_path, monkeypatch, capsys) -> None:
+    page = (DOCS / "api.md").read_text()
+    assert [name for name in casmap.__all__ if not re.search(rf"\b{name}\b", page)] == []
+    write_photos(Scenes(classes=2, photos=8, size=48), tmp_path / "scenes")
+    (tmp_path / "scenes" / "photos").rename(tmp_path / "my_photos")
+    boxes = (tmp_path / "scenes" / "boxes.csv").read_text()
+    (tmp_path / "boxes.csv").write_text(boxes.replace("photos/", "my_photos/"))
+    (tmp_path / "photo.jpg").write_bytes(encode_jpeg(open_image(free_photos()[0])))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(block, names)
+    assert (tmp_path / "runs" / "mine" / "mapping.safetensors").exists()
+    assert "whole picture" in capsys.readouterr().out
 
 
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path) -> None:
