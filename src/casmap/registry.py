@@ -6,6 +6,7 @@ A name is known before its module is imported, so that `--help` lists it without
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -19,7 +20,7 @@ class Registry(Generic[T]):
     """Things of one kind by name.
 
     package: each of its modules registers one thing, named as the module with hyphens (grad_cam.py: "grad-cam").
-    plugins: the group of entry points under which other installed packages name theirs.
+    plugins: the group of entry points under which other installed packages name theirs. of: what they must be.
 
     >>> animals: Registry[str] = Registry("animal", plugins="casmap.animals")
     >>> animals.register("cat")("a small one")
@@ -31,8 +32,8 @@ class Registry(Generic[T]):
     casmap.errors.UserError: There is no animal 'dog': choose from cat.
     """
 
-    def __init__(self, kind: str, plugins: str, package: str | None = None) -> None:
-        self.kind, self.plugins, self.package = kind, plugins, package
+    def __init__(self, kind: str, plugins: str, package: str | None = None, of: Any = object) -> None:
+        self.kind, self.plugins, self.package, self.of = kind, plugins, package, of
         self._registered: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
@@ -56,9 +57,12 @@ class Registry(Generic[T]):
             elif name in self._entry_points:
                 where = self._entry_points[name].value
                 try:
-                    self._registered[name] = self._entry_points[name].load()
+                    plugin = self._entry_points[name].load()
                 except Exception as error:  # whatever another package does wrong
                     raise UserError(f"The {self.kind} {name!r} cannot be loaded from {where}: {error}.") from error
+                if not isinstance(plugin, self.of):
+                    raise UserError(f"The {self.kind} {name!r} of {where} is a {type(plugin).__name__}, not one.")
+                self._registered[name] = plugin
             else:
                 raise UserError(f"There is no {self.kind} {name!r}: choose from {', '.join(self.names)}.")
         return self._registered[name]
@@ -70,12 +74,16 @@ class Registry(Generic[T]):
         return name in self.names
 
     def values(self) -> list[T]:
-        """Every thing, which imports all modules.
+        """Every thing, which imports all modules; a plugin that cannot be loaded is told when it is asked for by name.
 
         >>> Registry("animal", plugins="casmap.animals").values()
         []
         """
-        return [self[name] for name in self.names]
+        found = []
+        for name in self.names:
+            with suppress(UserError):
+                found.append(self[name])
+        return found
 
     @cached_property
     def _modules(self) -> dict[str, str]:

@@ -76,6 +76,11 @@ def test_no_two_modules_have_the_same_name() -> None:
 def test_only_the_command_line_prints() -> None:
     others = [path for path in MODULES if "cli" not in path.relative_to(SOURCE).parts[:1]]
     printing = {str(path.relative_to(SOURCE)) for path in others if imports(path) & {"rich", "typer", "click"}}
+    printing |= {
+        str(path.relative_to(SOURCE))
+        for path in others
+        if re.search(r"^\s*print\(|std(out|err)\.write", path.read_text(), re.M)
+    }
     assert printing == set()
 
 

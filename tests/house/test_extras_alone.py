@@ -20,6 +20,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from casmap.annotations.format import FORMATS
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
@@ -139,9 +141,7 @@ def test_core_alone(alone, tmp_path, small) -> None:
     run = alone()
     run(SCENES)
     fine = ["--help", "--version", "doctor", "doctor --json", f"data check {DATA}", "extract data/photos --everything"]
-    fine += [
-        f"annotate data/photos --format {form} --out {form}" for form in ("coco", "yolo", "voc", "label-studio", "cvat")
-    ]
+    fine += [f"annotate data/photos --format {form} --out {form}" for form in FORMATS.names]
     for command in (*fine, f"evaluate {DATA} --unseen", "study --help", "train --help", "serve --help"):
         run(command)
     (tmp_path / "scan.dcm").write_bytes(bytes(128) + b"DICM")

@@ -189,7 +189,10 @@ def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
     for number in range(400):
         photo(tmp_path / "in" / f"{number}.png", 300, 400, number % 7)
     out = tmp_path / "maps"
-    command = [sys.executable, "-m", "casmap", "extract", "in", "--mapping", str(mapping), "--out", "maps"]
+    # Shells let what they start in the background ignore the signal.
+    heeded = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    start = f"{heeded}; from casmap.cli.main import main; main()"
+    command = [sys.executable, "-c", start, "extract", "in", "--mapping", str(mapping), "--out", "maps"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while process.poll() is None and len(names(out)) < 20:
             time.sleep(0.01)
@@ -378,3 +381,25 @@ def test_a_file_is_no_folder_to_write_to(trip, mapping):
     with pytest.raises(UserError, match=r"2\.png"):
         extract([str(trip)], mapping=mapping, out=trip / "2.png")
     assert names(trip) == ["0.png", "1.png", "2.png"]
+
+
+# ---------------------------------------------------------------------------------------------- in Python
+
+
+@pytest.mark.parametrize("views", [["masked-in"], ["mask", "inpainted"], ["overlay"]])
+def test_the_views_that_are_asked_for_are_written_and_no_others(tmp_path, mapping, views):
+    big = photo(tmp_path / "big.jpg", 1400, 1200)
+    extract(big, mapping=mapping, out=tmp_path / "maps", views=views)
+    found = {path.stem.removeprefix("big-"): path for path in (tmp_path / "maps").glob("big-*")}
+    assert set(found) == set(views)
+    for view in set(views) - {"overlay"}:
+        with PIL.Image.open(found[view]) as picture:
+            assert picture.size == (1200, 1400)
+
+
+def test_what_cannot_be_asked_for_is_one_sentence(trip, mapping, tmp_path):
+    with pytest.raises(UserError, match="There is no view 'heat': choose from mask, overlay"):
+        extract(trip, mapping=mapping, out=tmp_path / "maps", views=["heat"])
+    with pytest.raises(UserError, match="No photo was given"):
+        extract([], mapping=mapping, out=tmp_path / "maps")
+    assert not (tmp_path / "maps").exists()

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +121,14 @@ def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
     assert [one.source for one in found] == [str(good), str(good)]
     with pytest.raises(ValueError, match="a photo is a path, bytes"):
         mapper(42)
+    with pytest.raises(UserError, match="on_error must be raise or skip, not 'ignore'"):
+        mapper([good], on_error="ignore")
+    np.testing.assert_array_equal(mapper(memoryview(good.read_bytes())).photo, mapper(good).photo)
+
+
+def test_a_mapper_can_be_sent_to_another_process(mapper):
+    photo = noise(20, 30)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(mapper))(photo).mask, mapper(photo).mask)
 
 
 def test_a_map_says_what_the_classifier_sees(mapper):

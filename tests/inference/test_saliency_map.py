@@ -326,6 +326,7 @@ def test_a_mask_that_is_the_same_everywhere_has_no_object(level):
         found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask)
         assert found.box() is None
         assert found.objects(min_area=0) == []
+        assert not found.connected().any()
         assert found.cutout() is None
         assert len(found.to_detections()) == 0
         assert found.to_dict()["box"] is None

@@ -274,6 +274,8 @@ def test_what_cannot_be_opened_is_an_os_error_that_names_it(source):
     "numbers",
     [
         lambda pixels: pixels.astype(np.int64),
+        lambda pixels: pixels.astype(np.uint16),
+        lambda pixels: pixels.astype(np.uint16) * 257,
         lambda pixels: pixels.astype(np.float64),
         lambda pixels: pixels / 255,
         lambda pixels: torch.from_numpy(pixels).permute(2, 0, 1),

@@ -39,5 +39,5 @@ class Format:
 
 
 FORMATS: Registry[Format] = Registry(
-    "annotation format", plugins="casmap.formats", package="casmap.annotations.formats"
+    "annotation format", plugins="casmap.formats", package="casmap.annotations.formats", of=Format
 )

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pycocotools import mask as run_lengths
 
+from casmap.annotations.things import draw
 from casmap.io.atomic import whole_file
 from casmap.io.names import unique_names
 
@@ -36,7 +36,8 @@ class Object:
 
     def mask(self) -> npt.NDArray[np.bool_]:
         """Its pixels (H, W) in the photo."""
-        return np.asarray(run_lengths.decode(self.rle), bool)
+        height, width = self.rle["size"]
+        return draw(self.rle, (width, height))
 
 
 @dataclass(frozen=True)

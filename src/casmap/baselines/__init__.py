@@ -78,7 +78,9 @@ class Baseline:
         return self.explain
 
 
-BASELINES: Registry[Baseline] = Registry("baseline", plugins="casmap.baselines", package="casmap.baselines")
+BASELINES: Registry[Baseline] = Registry(
+    "baseline", plugins="casmap.baselines", package="casmap.baselines", of=Baseline
+)
 
 
 def find_baseline(name: str) -> Baseline:
@@ -87,4 +89,10 @@ def find_baseline(name: str) -> Baseline:
     >>> find_baseline("Grad-CAM").paper, find_baseline("excitation backprop").name
     ('Selvaraju et al. 2017', 'excitation backprop')
     """
-    return BASELINES["-".join(name.lower().split())]
+    wanted = "-".join(name.lower().split())
+    if wanted in BASELINES:
+        return BASELINES[wanted]
+    named = {"-".join(one.name.lower().split()): one for one in BASELINES.values()} | {
+        key.lower(): BASELINES[key] for key in BASELINES if key.lower() == wanted
+    }
+    return named[wanted] if wanted in named else BASELINES[wanted]

@@ -55,7 +55,8 @@ def extract(
         )  # fmt: skip
     reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
     if done.empty:
-        complain(f"No object found in {done.empty} photos: lower --alpha, or train the mapping longer.")
+        advice = "lower --alpha" if alpha > 1 else "the mapping may need more training"
+        complain(f"No object found in {done.empty} photos: {advice}.")
     if done.skipped:
         name_skipped(done.skipped)
 

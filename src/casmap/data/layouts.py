@@ -59,9 +59,9 @@ def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
         raise UserError(f"There is no file {path}.")
     # From the last: plugins go before casmap's own, and text files of wsolevaluation before XML files before masks
     # that lie beside them.
-    for name in reversed(FORMATS.names):
-        if FORMATS[name].recognises(path):
-            return FORMATS[name].read(path, root, names)
+    for form in reversed(FORMATS.values()):
+        if form.recognises(path):
+            return form.read(path, root, names)
     if path.is_dir():
         wanted = "XML files nor localization.txt, labels of YOLO or masks"
         raise UserError(f"There are no annotations in {path}: neither {wanted}.")

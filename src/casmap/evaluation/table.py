@@ -47,7 +47,7 @@ class Evaluation:
 
     def __getitem__(self, name: str) -> Row:
         """The row of this name."""
-        return next(row for row in self.rows if row.name == name)
+        return {row.name: row for row in self.rows}[name]
 
 
 def evaluate(
@@ -72,6 +72,8 @@ def evaluate(
     boxes, masks, parts = (None if path is None else Path(path) for path in (boxes, masks, parts))
     photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
     given = [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
+    if not given:
+        raise UserError("No mapping was given to evaluate.")
     files = [Path(SHIPPED if one is None else one) for one in given if not isinstance(one, SaliencyMapper)]
     named = iter(load_mappers(files).items())  # by short names; a mapper that is loaded already is called by its place
     loaded = (

@@ -24,7 +24,6 @@ from casmap.io.names import file_name, unique_names
 from casmap.reporting import SILENT, Reporter
 
 BOXES = "boxes.jsonl"
-EMPTY = 0.001  # a mask with less area than this marks nothing
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,8 @@ def extract(
     their photos' size; the overlay of a large JPEG is smaller, unless more views are asked for.
     """
     out = Path(out)
+    if unknown := [view for view in views if view not in VIEWS]:
+        raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
     paths, skipped = to_map(photos)
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
     mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
@@ -73,10 +74,10 @@ def extract(
                 again.discard(line["photo"])
                 lines.write(json.dumps(line) + "\n")
                 written += 1
-                empty += line["box"] is None or line["area"] < EMPTY
+                empty += line["box"] is None
             skipped.extend(done.skipped)
 
-        whole = len(views) > 2
+        whole = not set(views) <= {"mask", "overlay"}
         with Pipeline(paths, mapper, save, batch, whole, window, "extracting", reporter) as pipeline:
             try:
                 for done in pipeline:
@@ -105,7 +106,7 @@ def save_map(
     if mask.shape != (mapped.height, mapped.width):  # the photo was decoded at a part of its size
         mask = mapped.full_mask()
         box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
-        pictures["mask"] = grey(mask)
+        pictures |= {"mask": grey(mask)} if "mask" in views else {}
     saved = write_views(pictures, out, name)
     if is_dicom(path):
         write_dicom_mask(path, mask, dicom_mask(out, name))
@@ -139,6 +140,8 @@ def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
                 ours.update(view_paths(folder, line["name"]).values())
                 ours.add(dicom_mask(folder, line["name"]))
     found = [path for path in paths if path not in ours]
+    if not paths:
+        raise UserError("No photo was given: name files, folders or patterns.")
     if not found:
         raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
     foreign = [path for path in found if path.suffix.lower() in FOREIGN_SUFFIXES]

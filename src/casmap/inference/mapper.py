@@ -3,12 +3,11 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from threading import Lock
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, get_args, overload
 
 import cv2
 import numpy as np
@@ -23,6 +22,7 @@ from casmap.io.images import Image, Opened, Source, open_photo
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
 OnError = Literal["raise", "skip"]
+NOW = nullcontext()
 
 
 class Network(Protocol):
@@ -83,7 +83,6 @@ class SaliencyMapper:
         self.network, self.size, self.about = network, size, about or {}
         self.classes = network.classes
         self.titles: list[str] = self.about.get("titles", self.classes)  # as people call the classes
-        self._turn = nullcontext() if network.concurrent else Lock()  # threads that share it take turns
 
     @classmethod
     def load(
@@ -125,7 +124,7 @@ class SaliencyMapper:
         """
         if is_many(photo):
             return list(self.stream(as_array(photo), on_error=on_error))
-        one = isinstance(photo, str | bytes | bytearray | os.PathLike | np.ndarray) or is_tensor(photo)
+        one = isinstance(photo, str | bytes | bytearray | memoryview | os.PathLike | np.ndarray) or is_tensor(photo)
         if one or hasattr(photo, "read") or not hasattr(photo, "__iter__"):
             return next(self.stream([photo]))  # type: ignore[list-item]
         return list(self.stream(photo, on_error=on_error))  # type: ignore[arg-type]
@@ -137,6 +136,8 @@ class SaliencyMapper:
 
         They are named as their photos, without the ending; what has no name is photo, photo-2 and so on.
         """
+        if on_error not in get_args(OnError):
+            raise UserError(f"on_error must be raise or skip, not {on_error!r}.")
         waiting = enumerate(photos, 1)
         while numbered := list(islice(waiting, batch)):
             found = self.map([source for _, source in numbered])
@@ -148,11 +149,13 @@ class SaliencyMapper:
                     raise one
 
     def map(
-        self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None
-    ) -> list[Mapped | UnreadableImage]:
+        self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None,
+        turn: AbstractContextManager[Any] = NOW,
+    ) -> list[Mapped | UnreadableImage]:  # fmt: skip
         """Open, resize, map: the one way from photos to masks. A photo that cannot be opened gives its error.
 
-        window: for DICOM. least: where a smaller photo will do, pixels of its shorter side.
+        window: for DICOM. least: where a smaller photo will do, pixels of its shorter side. turn: for threads that
+        take turns with the network.
         """
         opened: list[Opened | UnreadableImage] = []
         for source in sources:
@@ -161,7 +164,8 @@ class SaliencyMapper:
             except UnreadableImage as error:
                 opened.append(error)
         squares = [resize(one.image, self.size, "squash") for one in opened if not isinstance(one, UnreadableImage)]
-        passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
+        with turn:
+            passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
         found: list[Mapped | UnreadableImage] = []
         for source, one in zip(sources, opened, strict=True):
             if isinstance(one, UnreadableImage):
@@ -182,8 +186,7 @@ class SaliencyMapper:
         normalised = np.empty((len(images), 3, *images.shape[1:3]), np.float32)
         for image, to in zip(images, normalised, strict=True):
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
-        with self._turn:
-            return self.network.run(normalised)
+        return self.network.run(normalised)
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")

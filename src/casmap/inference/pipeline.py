@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Generic, TypeVar
 
-from casmap.inference.mapper import Mapped, SaliencyMapper
+from casmap.inference.mapper import NOW, Mapped, SaliencyMapper
 from casmap.io.arrays import Window
 from casmap.reporting import SILENT, Reporter
 
@@ -47,6 +48,7 @@ class Pipeline(Generic[T]):
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch
         self.label, self.reporter = label, reporter
         self.least, self.window = None if whole else LEAST, window
+        self._turn = NOW if mapper.network.concurrent else Lock()
         self.threads = cores()
         self._pool = ThreadPoolExecutor(self.threads)
         self._begun: deque[Future[Finished[T]]] = deque()
@@ -81,7 +83,7 @@ class Pipeline(Generic[T]):
     def _work(self, paths: list[Path]) -> Finished[T]:
         done: Finished[T] = Finished(len(paths))
         try:
-            for one in self.mapper.map(paths, window=self.window, least=self.least):
+            for one in self.mapper.map(paths, window=self.window, least=self.least, turn=self._turn):
                 if isinstance(one, Mapped):
                     done.made.append(self.finish(one))
                 else:

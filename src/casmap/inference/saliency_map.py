@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from casmap.annotations.labelled import Object, Which
+from casmap.errors import UserError
 from casmap.inference.components import Binary, Box, Mask, binary_mask, is_flat, largest_box, largest_component
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.views import MASKED, VIEWS, draw_overlay, grey, inpaint, shrunk, write_views
@@ -75,7 +76,7 @@ class SaliencyMap:
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).connected().tolist()
         [[False, False, True, True]]
         """
-        return largest_component(self.binary(alpha))
+        return np.zeros(self.mask.shape, bool) if is_flat(self.mask) else largest_component(self.binary(alpha))
 
     def box(self, alpha: float = 1.0) -> Box | None:
         """Give the tightest box x0, y0, x1, y1 around the dominant object, as edges in the photo's pixels.
@@ -113,8 +114,10 @@ class SaliencyMap:
 
     def to_detections(self, which: Which = "all", min_area: float = SMALLEST, alpha: float = 1.0) -> "Detections":
         """The objects as `supervision.Detections`: xyxy, mask, confidence (the object's score) and class names."""
-        from supervision import Detections
-
+        try:
+            from supervision import Detections
+        except ModuleNotFoundError as error:
+            raise UserError("Detections need supervision: pip install supervision.") from error
         found = self.objects(which, min_area, alpha)
         if not found:
             return Detections.empty()

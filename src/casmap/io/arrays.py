@@ -55,7 +55,9 @@ def eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     if array.dtype == np.bool_:
         return np.where(array, np.uint8(255), np.uint8(0))
     if array.dtype == np.uint16:
-        return stretched(array) if array.ndim == 2 else (array // 257).astype(np.uint8)  # colour has a known white
+        if array.ndim == 2:
+            return stretched(array)
+        return (array // 257 if array.max() > 255 else array).astype(np.uint8)  # colour has a known white
     if array.dtype.kind not in "iuf":
         raise ValueError(f"an array of {array.dtype} is no photo")
     if not (array.min() >= 0 and array.max() <= 255):  # put so that NaN fails too
@@ -73,7 +75,9 @@ def stretched(levels: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     >>> stretched(np.array([-5, 0, 5])).tolist()
     [0, 128, 255]
     """
-    return np.asarray(np.rint(255 * min_max(np.nan_to_num(levels.astype(np.float64)))), np.uint8)
+    above = np.nan_to_num(levels.astype(np.float64))
+    above -= above.min()
+    return np.asarray(np.rint(above * (255 / (above.max() or 1))), np.uint8)
 
 
 def min_max(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

@@ -37,6 +37,10 @@ ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # among EXIF tags, and where a photo'
 Source = str | os.PathLike[str] | bytes | IO[bytes] | PIL.Image.Image | npt.NDArray[Any]
 
 
+class NotAnImage(TypeError):  # noqa: N818 (it is what it says)
+    """A source of a kind that holds no photo."""
+
+
 @dataclass(frozen=True, eq=False)
 class Opened:
     """A photo (H, W, 3), perhaps decoded at a part of its size, and its true width and height, upright."""
@@ -86,7 +90,7 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
             with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
                 return _upright_rgb(image, least)
     except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
-        invalid = in_memory or isinstance(error, TypeError)
+        invalid = in_memory or isinstance(error, NotAnImage)
         raise (InvalidImage if invalid else UnreadableImage)(f"{name} {_reason(error, invalid)}.") from error
 
 
@@ -138,10 +142,10 @@ def _readable(source: Any) -> Path | io.BytesIO:
     if hasattr(source, "read"):
         content = source.read()
         if not isinstance(content, bytes):
-            raise TypeError("it is a text file: open it in binary mode")
+            raise NotAnImage("it is a text file: open it in binary mode")
         return io.BytesIO(content)
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(f"it is a {type(source).__name__}")
+        raise NotAnImage(f"it is a {type(source).__name__}")
     path = Path(source)
     if path.exists() and not path.is_file():
         raise IsADirectoryError(path)

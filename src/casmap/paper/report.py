@@ -41,7 +41,9 @@ class Report:
 def run_report(folder: Path) -> Report:
     """Read what studies have left in a folder, and write which of the paper's conclusions hold."""
     found: list[Outcome] = []
-    for path in (folder / name.partition("-")[0] / f"{name}.json" for name in STUDIES):
+    for name in STUDIES:
+        places = [where / name.partition("-")[0] / f"{name}.json" for where in (folder, folder.parent)]
+        path = next(filter(Path.exists, places), places[0])  # evidence and twins stand beside the folder of the others
         try:
             found += [read_outcome(path)] if path.exists() else []
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -20,10 +20,11 @@ from casmap.evaluation.numbers import apart, mean_of
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.io.atomic import write_whole
+from casmap.io.kept_options import read_options
 from casmap.models.classifier import Classifier
 from casmap.models.files import save_classifier
 from casmap.paper.crops import Crops, Indices, read_crops
-from casmap.paper.study import Study
+from casmap.paper.study import DAMAGED, Study
 from casmap.paper.table1_entries import Entry, Work, bare, constant_entries, mapping_entry, maps_of, see
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
@@ -133,11 +134,11 @@ def choose_baselines(
     those of them whose boxes may be shown. All stand as in the paper's table, newer ones after those, and last what
     learns.
     """
-    in_order = sorted(BASELINES.values(), key=lambda b: (b.learn is not None, b.paper_le is None, -(b.paper_le or 0)))
-    asked = [find_baseline(name) for name in only]
+    known = [find_baseline(name) for name in only] or BASELINES.values()
+    in_order = sorted(known, key=lambda b: (b.learn is not None, b.paper_le is None, -(b.paper_le or 0)))
     if to_learn is not None and photos is not None and list(to_learn.classes) != list(photos.classes):
         raise UserError("The photos to train on are of other classes than those to measure on.")
-    chosen = list({baseline.name: baseline for baseline in asked or in_order}.values())
+    chosen = list({baseline.name: baseline for baseline in (known if only else in_order)}.values())
     missing = {}
     for baseline in chosen:
         if baseline.extra is not None and find_spec(baseline.extra) is None:
@@ -184,8 +185,10 @@ def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
     """The folder of the study: maps are kept in it for one classifier and one set of pictures; others are refused."""
     old, kept = out / "setting.json", out / "options.json"
     if old.exists() and not kept.exists():  # as 0.1.0 had it
-        before = json.loads(old.read_text())
-        write_whole(kept, json.dumps({key: value if key == "size" else value[:8] for key, value in before.items()}))
+        before = read_options(old, DAMAGED)
+        write_whole(
+            kept, json.dumps({key: value if key == "size" else str(value)[:8] for key, value in before.items()})
+        )
     pictures = hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest()
     return Study(out, {"size": crops.size, "photos": pictures[:8], "classifier": fingerprint(classifier)[:8]})
 

@@ -44,6 +44,8 @@ def annotate(
     mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
     if classes == "predicted" and not mapper.network.predicts:
         raise UserError("This mapping tells no classes: take those of the folders, or none.")
+    if not paths:
+        raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
     above = Path(os.path.commonpath([os.path.abspath(path.parent) for path in paths]))
     if classes == "folder" and len({path.parent.resolve() for path in paths}) == 1:
         above = above.parent  # the folder of a single class

@@ -19,7 +19,7 @@ from casmap.training.budget import choose, foretell
 from casmap.training.distributed import agent, attempt, join_processes
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_ready
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
-from casmap.training.recipes import Recipe, read_recipe
+from casmap.training.recipes import GONE, Recipe, read_recipe
 from casmap.training.run import AGENT, Run, kept_recipe
 from casmap.training.second_stage import check_teachable
 
@@ -134,7 +134,7 @@ def _words(recipe: Recipe, said: dict[str, Any], options: dict[str, Any]) -> str
     price = "area" if recipe.area is not None else "lambda_r"
     said = said | {name: getattr(recipe, name) for name in ("backbone", "size", "steps", "taught_steps", price)}
     words = []
-    for name, value in (said | options).items():
+    for name, value in (said | {key: value for key, value in options.items() if key not in GONE}).items():
         option = name.replace("_", "-")
         words.append(f"--{'' if value else 'no-'}{option}" if isinstance(value, bool) else f"--{option} {value}")
     return " ".join(words)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from casmap.errors import UserError
 from casmap.registry import Registry
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Thinning:
         return limit - 1 if self.keeps else int(self.copies_first)
 
 
-THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings")
+THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings", of=Callable)
 PERIOD = "<period>"  # ends the name of a thinning that takes any number: L100 is L<period>
 
 
@@ -73,4 +74,7 @@ def find_thinning(name: str, period: int | None = None) -> Thinning:
     """
     stem = name.rstrip("0123456789")
     number = int(name.removeprefix(stem) or 0)
-    return THINNINGS[f"{stem}{PERIOD}" if number and name not in THINNINGS else name](period or number or None)
+    family = f"{stem}{PERIOD}" if number and name not in THINNINGS else name
+    if family not in THINNINGS or name.endswith(PERIOD):
+        raise UserError(f"There is no thinning {name!r}: choose from {', '.join(THINNINGS)}.")
+    return THINNINGS[family](period or number or None)

