@@ -22,7 +22,6 @@ from casmap.io.images import Image, Opened, Source, open_photo
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
 OnError = Literal["raise", "skip"]
-NOW = nullcontext()
 
 
 class Network(Protocol):
@@ -150,7 +149,7 @@ class SaliencyMapper:
 
     def map(
         self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None,
-        turn: AbstractContextManager[Any] = NOW,
+        turn: AbstractContextManager[Any] | None = None,
     ) -> list[Mapped | UnreadableImage]:  # fmt: skip
         """Open, resize, map: the one way from photos to masks. A photo that cannot be opened gives its error.
 
@@ -164,7 +163,7 @@ class SaliencyMapper:
             except UnreadableImage as error:
                 opened.append(error)
         squares = [resize(one.image, self.size, "squash") for one in opened if not isinstance(one, UnreadableImage)]
-        with turn:
+        with turn or nullcontext():
             passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
         found: list[Mapped | UnreadableImage] = []
         for source, one in zip(sources, opened, strict=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
-from casmap.inference.mapper import NOW, Mapped, SaliencyMapper
+from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.io.arrays import Window
 from casmap.reporting import SILENT, Reporter
 
@@ -48,7 +48,7 @@ class Pipeline(Generic[T]):
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch
         self.label, self.reporter = label, reporter
         self.least, self.window = None if whole else LEAST, window
-        self._turn = NOW if mapper.network.concurrent else Lock()
+        self._turn = None if mapper.network.concurrent else Lock()
         self.threads = cores()
         self._pool = ThreadPoolExecutor(self.threads)
         self._begun: deque[Future[Finished[T]]] = deque()
