@@ -126,6 +126,27 @@ def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
     np.testing.assert_array_equal(mapper(memoryview(good.read_bytes())).photo, mapper(good).photo)
 
 
+def test_what_cannot_be_asked_for_in_python_is_one_sentence(mapper):
+    found = mapper(noise(20, 30))
+    for wrong, word in (
+        (lambda: found.view("heat"), "no view 'heat'"),
+        (lambda: found.objects(which="some"), "which must be largest or all"),
+        (lambda: list(mapper.stream([noise(20, 30)], batch=0)), "at least one photo"),
+    ):
+        with pytest.raises(UserError, match=word):
+            wrong()
+
+
+def test_a_source_that_knows_its_file_gives_its_name_to_the_map(mapper, tmp_path):
+    path = tmp_path / "cat.png"
+    path.write_bytes(as_png(noise(20, 30)))
+    with open(path, "rb") as file:
+        assert (mapper(file).name, mapper(PIL.Image.open(path)).name) == ("cat", "cat")
+    assert [found.source for found in mapper.stream(str(path))] == [str(path)]
+    with pytest.raises(ValueError, match=r"The given image cannot be used: an array of shape \(7, 5, 6\)"):
+        mapper(torch.zeros(6, 7, 5))
+
+
 def test_a_mapper_can_be_sent_to_another_process(mapper):
     photo = noise(20, 30)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(mapper))(photo).mask, mapper(photo).mask)

@@ -39,7 +39,7 @@ class Extraction:
 def extract(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
-    mapping: str | os.PathLike[str] | None = None,
+    mapping: str | os.PathLike[str] | SaliencyMapper | None = None,
     out: str | os.PathLike[str] = "maps",
     views: Sequence[str] = VIEWS[:2],
     alpha: float = 1.0,
@@ -55,11 +55,15 @@ def extract(
     their photos' size; the overlay of a large JPEG is smaller, unless more views are asked for.
     """
     out = Path(out)
+    views = [views] if isinstance(views, str) else views
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
     paths, skipped = to_map(photos)
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
-    mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
+    if isinstance(mapping, SaliencyMapper):
+        mapper = mapping
+    else:
+        mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
     names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
     again = {os.path.abspath(path) for path in paths} & earlier.keys()
     save = partial(save_map, names=names, again=frozenset(again), out=out, views=views, alpha=alpha)

@@ -18,7 +18,7 @@ from casmap.errors import UnreadableImage, UserError
 from casmap.inference.components import Mask
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.arrays import Window, as_array, is_many, is_tensor
-from casmap.io.images import Image, Opened, Source, open_photo
+from casmap.io.images import Image, Opened, Source, open_photo, path_of
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
 OnError = Literal["raise", "skip"]
@@ -64,9 +64,8 @@ class Mapped:
 
     def saliency_map(self, name: str = "photo") -> SaliencyMap:
         """The map at the size of `photo`."""
-        path = str(self.source) if isinstance(self.source, str | os.PathLike) else ""
         mask = np.asarray(cv2.resize(self.mask, self.photo.shape[1::-1]), np.float32)
-        return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path)
+        return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path_of(self.source))
 
 
 class SaliencyMapper:
@@ -137,13 +136,16 @@ class SaliencyMapper:
         """
         if on_error not in get_args(OnError):
             raise UserError(f"on_error must be raise or skip, not {on_error!r}.")
+        if batch < 1:
+            raise UserError(f"A batch has at least one photo, not {batch}.")
+        photos = [photos] if isinstance(photos, str | bytes | os.PathLike) else photos
         waiting = enumerate(photos, 1)
         while numbered := list(islice(waiting, batch)):
             found = self.map([source for _, source in numbered])
             for (number, source), one in zip(numbered, found, strict=True):
                 if isinstance(one, Mapped):
                     unnamed = "photo" if number == 1 else f"photo-{number}"
-                    yield one.saliency_map(Path(source).stem if isinstance(source, str | os.PathLike) else unnamed)
+                    yield one.saliency_map(Path(path_of(source)).stem or unnamed)
                 elif on_error == "raise":
                     raise one
 

@@ -1,10 +1,13 @@
 """Objects from a map: boxes, polygons and run lengths that annotation tools understand."""
 
+from typing import get_args
+
 import cv2
 import numpy as np
 from pycocotools import mask as run_lengths
 
 from casmap.annotations.labelled import Object, Polygon, Which
+from casmap.errors import UserError
 from casmap.inference.components import Binary, Mask, binary_mask, components, is_flat, tight_box
 
 SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
@@ -23,6 +26,8 @@ def objects_of(
     >>> [(one.box, one.area, one.score) for one in objects_of(mask, "cat", "all")]
     [((4, 2, 12, 10), 64, 1.0), ((20, 12, 28, 16), 32, 0.5)]
     """
+    if which not in get_args(Which):
+        raise UserError(f"which must be largest or all, not {which!r}.")
     if is_flat(mask):
         return []
     found = components(binary_mask(mask, alpha))

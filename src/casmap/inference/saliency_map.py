@@ -199,6 +199,8 @@ class SaliencyMap:
             "overlay": self.overlay, "masked-in": self.masked_in, "masked-out": self.masked_out,
             "inpainted": self.inpainted,
         }  # fmt: skip
+        if kind not in draw:
+            raise UserError(f"There is no view {kind!r}: choose from {', '.join(VIEWS)}.")
         return draw[kind](alpha)
 
     def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:

@@ -50,6 +50,18 @@ class Opened:
     height: int
 
 
+def path_of(source: Any) -> str:
+    """The path of a photo, as far as its source knows one: a path itself, an open file, or a Pillow image of a file.
+
+    >>> path_of("trip/cat.jpg"), path_of(b"...")
+    ('trip/cat.jpg', '')
+    """
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    found = getattr(source, "filename", None) or getattr(source, "name", None)
+    return found if isinstance(found, str) else ""
+
+
 def open_image(source: Source, window: Window | None = None) -> Image:
     """Open a photo as (H, W, 3) uint8 RGB, upright as its EXIF data say.
 
@@ -74,9 +86,8 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
     least: where a smaller photo will do, a JPEG is decoded at a half, a quarter or an eighth of its size, its shorter
     side no less than this: a camera's photo in a fifth of the time. name: what an error calls it.
     """
-    path = source if isinstance(source, str | os.PathLike) else getattr(source, "filename", "")
     in_memory = isinstance(source, np.ndarray) or (not isinstance(source, str | os.PathLike) and is_tensor(source))
-    name = name or str(path or getattr(source, "name", "")) or "The given image"
+    name = name or path_of(source) or "The given image"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS decides, not a warning
@@ -145,7 +156,7 @@ def _readable(source: Any) -> Path | io.BytesIO:
             raise NotAnImage("it is a text file: open it in binary mode")
         return io.BytesIO(content)
     if not isinstance(source, str | os.PathLike):
-        raise NotAnImage(f"it is a {type(source).__name__}")
+        raise NotAnImage(f"it is of type {type(source).__name__}")
     path = Path(source)
     if path.exists() and not path.is_file():
         raise IsADirectoryError(path)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Classes, Labelled, Which, labels_of
@@ -28,7 +29,7 @@ class AnnotationResult:
 
 def annotate(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
-    mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "annotations",
+    mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
     rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
@@ -41,7 +42,12 @@ def annotate(
     if out.is_dir() and any(out.iterdir()):
         raise UserError(f"{out} already holds something: choose another --out.")
     paths, skipped = to_map(photos)
-    mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
+    if classes not in get_args(Classes):
+        raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
+    if isinstance(mapping, SaliencyMapper):
+        mapper = mapping
+    else:
+        mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
     if classes == "predicted" and not mapper.network.predicts:
         raise UserError("This mapping tells no classes: take those of the folders, or none.")
     if not paths:

@@ -126,4 +126,9 @@ def _texts(parent: ElementTree.Element, **texts: object) -> None:
         ElementTree.SubElement(parent, tag).text = str(text)
 
 
-FORMATS.register("voc")(Format(recognises, lambda path, root, names: read_xml(path, names), write))
+def read(path: Path, root: Path, names: Names) -> Annotations:
+    """A folder of XML files, or one that has them in Annotations, as `write` makes it."""
+    return read_xml(path / "Annotations" if (path / "Annotations").is_dir() else path, names)
+
+
+FORMATS.register("voc")(Format(recognises, read, write))
