@@ -20,15 +20,15 @@ NAMES = ("cold", "map", "extraction", "training", "evaluation")
 def main() -> None:
     """Run those that are named, or all but the size of the install."""
     other = Path(sys.argv[1]).resolve()
-    rows: dict[str, list[str]] = {}
+    print(f"| what | {version(other)} | {version(HERE)} |\n|---|---|---|", flush=True)
     for name in sys.argv[2:] or NAMES:
+        rows: dict[str, list[str]] = {}
         for place, checkout in enumerate((other, HERE)):
             for one in measured(checkout, name):
                 cells = rows.setdefault(one["what"], ["", ""])
                 cells[place] = f"{one['value']:.2f} [{one['low']:.2f}, {one['high']:.2f}], {one['times']}"
-    print(f"| what | {version(other)} | {version(HERE)} |\n|---|---|---|")
-    for what, cells in rows.items():
-        print(f"| {what} | {' | '.join(cells)} |")
+        for what, cells in rows.items():
+            print(f"| {what} | {' | '.join(cells)} |", flush=True)
 
 
 def measured(checkout: Path, name: str) -> list[dict[str, Any]]:
