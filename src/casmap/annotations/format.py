@@ -3,13 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from casmap.registry import Registry
 
 if TYPE_CHECKING:  # names of formats are listed without loading numpy
     from casmap.annotations.labelled import Labelled
     from casmap.annotations.types import Annotations, Names
+
+
+Classes = Literal["folder", "predicted", "none"]  # where objects have their class from
+Which = Literal["largest", "all"]  # of a photo's objects
 
 
 @dataclass(frozen=True)

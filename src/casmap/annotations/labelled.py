@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,6 @@ from casmap.io.atomic import whole_file
 from casmap.io.names import unique_names
 
 Polygon = list[tuple[float, float]]
-Classes = Literal["folder", "predicted", "none"]  # where objects have their class from
-Which = Literal["largest", "all"]  # of a photo's objects
 
 
 @dataclass(frozen=True)

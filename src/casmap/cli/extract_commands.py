@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from casmap.annotations.format import FORMATS, WriteOptions
-from casmap.annotations.labelled import Classes, Which
+from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.cli.console import complain, name_skipped, reporter
 from casmap.cli.options import Alpha, Mapping, Out, Photos
 from casmap.errors import UserError

@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 from pycocotools import mask as run_lengths
 
-from casmap.annotations.labelled import Object, Polygon, Which
+from casmap.annotations.format import Which
+from casmap.annotations.labelled import Object, Polygon
 from casmap.errors import UserError
 from casmap.inference.components import Binary, Mask, binary_mask, components, is_flat, tight_box
 

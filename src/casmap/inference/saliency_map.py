@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from casmap.annotations.labelled import Object, Which
+from casmap.annotations.format import Which
+from casmap.annotations.labelled import Object
 from casmap.errors import UserError
 from casmap.inference.components import Binary, Box, Mask, binary_mask, is_flat, largest_box, largest_component
 from casmap.inference.objects import SMALLEST, objects_of

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from casmap.annotations.format import FORMATS, WriteOptions
-from casmap.annotations.labelled import Classes, Labelled, Which, labels_of
+from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
+from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError
 from casmap.inference.folder import to_map
 from casmap.inference.mapper import Mapped, SaliencyMapper

@@ -13,8 +13,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, Field
 
-from casmap.annotations.format import FORMATS
-from casmap.annotations.labelled import Labelled, Which
+from casmap.annotations.format import FORMATS, Which
+from casmap.annotations.labelled import Labelled
 from casmap.data.free_photos import free_photos
 from casmap.errors import UnreadableImage, UserError
 from casmap.inference.mapper import Mapped, SaliencyMapper
