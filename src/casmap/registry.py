@@ -5,13 +5,17 @@ A name is known before its module is imported, so that `--help` lists it without
 
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, cached_property
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from casmap.errors import UserError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -95,11 +99,20 @@ class Registry(Generic[T]):
         return {name.replace("_", "-"): f"{self.package}.{name}" for name in modules}
 
     @cached_property
-    def _entry_points(self) -> dict[str, EntryPoint]:
-        return {one.name: one for one in _installed().select(group=self.plugins)}
+    def _entry_points(self) -> dict[str, "EntryPoint"]:
+        installed = _installed()
+        return {one.name: one for one in installed.select(group=self.plugins)} if installed else {}
 
 
 @cache
 def _installed() -> Any:
-    """All entry points, read once for all registries: 25 ms where many packages are installed."""
+    """The entry points of all installed packages, read once for all registries; None where none is casmap's plugin.
+
+    Looking for them first takes 5 ms of a start; importing importlib.metadata and reading all entry points takes 40.
+    """
+    files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
+    if not any(b"[casmap." in file.read_bytes() for file in files):
+        return None
+    from importlib.metadata import entry_points
+
     return entry_points()

@@ -1,7 +1,6 @@
 """A photo with its objects: what every format of annotations is written from."""
 
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from casmap.annotations.things import draw
 from casmap.io.atomic import whole_file
 from casmap.io.names import unique_names
 
@@ -35,6 +33,8 @@ class Object:
     def mask(self) -> npt.NDArray[np.bool_]:
         """Its pixels (H, W) in the photo."""
         height, width = self.rle["size"]
+        from casmap.annotations.things import draw  # readers' code, which a first map need not wait for
+
         return draw(self.rle, (width, height))
 
 
@@ -66,5 +66,5 @@ def place(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
             try:
                 os.link(file.resolve(), aside)
             except OSError:  # another disk, or one that knows no links
-                shutil.copyfile(file, aside)
+                aside.write_bytes(file.read_bytes())
     return names

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from casmap.reporting import Advance, Reporter
 
@@ -14,10 +13,6 @@ from casmap.reporting import Advance, Reporter
 # Of several processes that torchrun starts, the first speaks; all of them may complain.
 console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
 complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
-COLUMNS = (
-    TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-    TextColumn("{task.fields[note]}"),
-)  # fmt: skip
 
 
 class RichReporter(Reporter):
@@ -41,7 +36,13 @@ class RichReporter(Reporter):
     @contextmanager
     def progress(self, label: str, total: int, start: int = 0, lasting: bool = False) -> Iterator[Advance]:
         """A bar; a lasting one has counts, times and a note."""
-        with Progress(*(COLUMNS if lasting else ()), console=self.console, transient=not lasting) as bar:
+        from rich import progress  # a tenth of the time of --help, which shows no bar
+
+        columns = (
+            progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(), progress.TimeRemainingColumn(), progress.TextColumn("{task.fields[note]}"),
+        )  # fmt: skip
+        with progress.Progress(*(columns if lasting else ()), console=self.console, transient=not lasting) as bar:
             task = bar.add_task(label, total=total, completed=start, note="")
 
             def advance(steps: int = 1, note: str = "") -> None:
