@@ -19,6 +19,7 @@ from casmap.data.sources import open_photos
 from casmap.evaluation.evaluate import localization_errors, map_photos
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
+from casmap.install_hint import install_hint
 from casmap.training.recipes import Recipe
 
 START = "from casmap.cli.main import main; main()"
@@ -114,7 +115,7 @@ def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping, 
     start = f"import sys; sys.modules['torch'] = None; {START}"
     done = fresh("extract", pets, "--mapping", mapping, start=start, cwd=pets)
     assert "torch" in done.sentence()
-    assert "pip install 'casmap[train]'" in done.sentence()
+    assert install_hint("train") in done.sentence()
     assert "maps" not in files(pets)
 
 

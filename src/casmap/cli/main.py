@@ -13,6 +13,7 @@ from casmap.cli.study_commands import study
 from casmap.cli.tool_commands import demo, doctor, export, serve
 from casmap.cli.train_commands import classifier, train
 from casmap.errors import UserError
+from casmap.install_hint import install_hint
 from casmap.io.memory import reuse_memory
 from casmap.version import __version__
 
@@ -51,7 +52,7 @@ def main() -> None:
         extra = next((extra for extra, modules in EXTRAS.items() if error.name in modules), None)
         if extra is None:
             raise
-        complain(f"This needs {error.name}: pip install 'casmap[{extra}]'.")
+        complain(f"This command needs {error.name}: {install_hint(extra)}.")
         sys.exit(2)
 
 
