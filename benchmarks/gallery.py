@@ -34,9 +34,8 @@ BAD = {
     f"{SKIMAGE}/hubble_deep_field.jpg": "Galaxies: objects too small, box far too large",
     f"{SKIMAGE}/text.png": "Handwriting: no ImageNet class, parts at random",
     f"{SKIMAGE}/retina.jpg": "Retina: medical image, out of scope",
-    f"{SKIMAGE}/ihc.png": "Tissue: medical image, out of scope",
 }
-COLUMNS = 3
+COLUMNS = 2
 
 
 def main() -> None:
@@ -46,7 +45,7 @@ def main() -> None:
     for name, photos in (("good", GOOD), ("bad", BAD)):
         maps = mapper([located(path) for path in photos])
         figure = draw(list(zip(maps, photos.values(), strict=True)))
-        figure.savefig(FIGURES / f"gallery-{name}.jpg", dpi=110, pil_kwargs={"quality": 82, "optimize": True})
+        figure.savefig(FIGURES / f"gallery-{name}.jpg", dpi=140, pil_kwargs={"quality": 82, "optimize": True})
 
 
 def located(path: str) -> Path:
@@ -59,9 +58,9 @@ def located(path: str) -> Path:
 
 
 def draw(shown: list[tuple[SaliencyMap, str]]) -> Figure:
-    """Pairs of photo and overlay, three in a row, each below its caption."""
+    """Pairs of photo and overlay, two in a row, each below its caption."""
     rows = -(-len(shown) // COLUMNS)
-    figure = Figure(figsize=(12, 1.85 * rows), layout="constrained")
+    figure = Figure(figsize=(8.4, 1.9 * rows), layout="constrained")
     for part, (found, caption) in zip(figure.subfigures(rows, COLUMNS, squeeze=False).flat, shown, strict=True):
         part.suptitle(caption, fontsize=11)
         for axes, image in zip(part.subplots(1, 2), (found.photo, found.overlay()), strict=True):
