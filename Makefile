@@ -8,7 +8,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SOAK := tests/inference/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/inference/test_on_ray.py tests/training/test_kills.py \
   tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py tests/house/test_extras_alone.py
 
-.PHONY: demo test soak bench sbom lint format clean
+.PHONY: demo test wheel soak bench sbom lint format clean
 
 demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
 	$(BIN)/casmap demo --out demo
@@ -16,6 +16,10 @@ demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data
 test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
 	$(MAKE) --no-print-directory lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+wheel: $(VENV)/.made ## build dist/casmap-VERSION-py3-none-any.whl, with the shipped mapping and the web page
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/casmap-*.whl
 
 soak: $(VENV)/.test $(VENV)/.browser ## the long tests in full: kills, fuzzing, load, Ray, two hosts (less than an hour)
 	CASMAP_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 $(SOAK)
