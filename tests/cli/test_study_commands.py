@@ -183,7 +183,7 @@ def test_figure3_asks_classifiers_that_were_trained_by_a_command(casmap, mapping
 def test_a_dry_run_of_the_paper_tells_what_it_would_take_and_writes_nothing(casmap, files, tmp_path, name):
     done = casmap("study", name, "--paper", "--dry-run")
     assert done.code == 0, done.complained
-    for word in ("runs", "Algorithm 1", "disk", "memory", "total"):
+    for word in ("runs", "Algorithm 1", "disk", "memory", "in all"):
         assert word in done.said
     assert files(tmp_path) == []
 

@@ -61,7 +61,7 @@ def test_the_plan_is_told_with_its_sum(told) -> None:
     print_plan([Planned("f(0)", QUICK, 2000, 40, first=True, maps=False), Planned("CASM", QUICK, 2000, 40)])
     rows = [line.split("│")[1:5] for line in told.file.getvalue().splitlines() if "│" in line]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["f(0)", "1", "600", "0"], ["CASM", "1", "0", "450"], ["total", "2", "600", "450"],
+        ["f(0)", "1", "600", "0"], ["CASM", "1", "0", "450"], ["in all", "2", "600", "450"],
     ]  # fmt: skip
 
 
@@ -71,14 +71,14 @@ def test_a_report_is_told_with_its_sum(told) -> None:
         assert words in told.file.getvalue()
 
 
-@pytest.mark.parametrize(("known", "words"), [(True, "correct predictions"), (False, "as for the whole photo")])
+@pytest.mark.parametrize(("known", "words"), [(True, "classifiers are right"), (False, "are of the same opinion")])
 def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> None:
     shares = {"whole": 1.0, "masked-in": 0.0, "masked-out": 0.5, "inpainted": 1.0}
     values = {version: np.full(4, share) for version, share in shares.items()}
     masks = np.random.default_rng(0).random((4, 56, 56)).astype(np.float32)
     print_check(CheckResult(list("abcd"), np.zeros(4, np.int64), ["x"], {OWN: values}, values, masks, known))
     said = told.file.getvalue()
-    assert "4 photos: " in said
+    assert "4 photos: how often" in said
     assert words in said
     assert "50.0 [50.0, 50.0]" in said
     assert "Warning: From the masks alone the classifier is right in 0%" in said

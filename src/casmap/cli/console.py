@@ -1,4 +1,4 @@
-"""Output of the command line: messages and progress with Rich, errors to stderr."""
+"""What the command line prints: messages and progress with Rich, complaints to stderr."""
 
 import os
 from collections.abc import Iterator
@@ -9,34 +9,34 @@ from rich.console import Console
 
 from casmap.reporting import Advance, Reporter
 
-# File names are printed unchanged: "cat [copy].jpg" is not markup and ":smile:.png" is not an emoji.
-# If torchrun starts several processes, only the first prints messages; all of them print errors.
+# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
+# Of several processes that torchrun starts, the first speaks; all of them may complain.
 console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
 complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 class RichReporter(Reporter):
-    """Prints what the library reports to a console."""
+    """Shows what the library reports on a console."""
 
     def __init__(self, to: Console = console) -> None:
         self.console = to
 
     def heading(self, title: str) -> None:
-        """Print a heading: a rule across the screen."""
+        """A line across the screen."""
         self.console.rule(title)
 
     def message(self, text: str) -> None:
-        """Print a line without wrapping, so that file names can be copied."""
+        """A line as it is, never broken: names of files can be copied."""
         self.console.print(text, soft_wrap=True)
 
     def warning(self, text: str) -> None:
-        """Print a line in yellow."""
+        """The same in yellow."""
         self.console.print(text, style="yellow", soft_wrap=True)
 
     @contextmanager
     def progress(self, label: str, total: int, start: int = 0, lasting: bool = False) -> Iterator[Advance]:
-        """Show a progress bar; a lasting bar has counts, times and a note."""
-        from rich import progress  # this import takes a tenth of the time of --help
+        """A bar; a lasting one has counts, times and a note."""
+        from rich import progress  # a tenth of the time of --help, which shows no bar
 
         columns = (
             progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
@@ -55,13 +55,13 @@ reporter = RichReporter()
 
 
 def complain(sentence: str) -> None:
-    """Print an error to stderr."""
+    """Print a sentence to stderr."""
     complaints.print("casmap:", style="bold red", end=" ")
     complaints.print(sentence, soft_wrap=True)
 
 
 def name_skipped(skipped: list[str]) -> None:
-    """Print the error of each skipped photo and exit with code 1."""
+    """Say why photos were left out; the exit code tells it too."""
     for complaint in skipped:
         complain(f"skipped: {complaint}")
     raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`casmap check`, `casmap correct` and `casmap evaluate`: the quality of masks."""
+"""`casmap check`, `casmap correct` and `casmap evaluate`: how good masks are."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,13 +17,13 @@ def check(
     classifier: Annotated[
         list[str] | None,
         typer.Option(
-            help="also measure this classifier: a file from casmap, a backbone, or BACKBONE=FILE; repeat for several"
+            help="another to ask: one casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"
         ),
     ] = None,
     out: Out = Path("check"),
     split: Split = None,
 ) -> None:
-    """Check masks without ground truth: accuracy of classifiers on masked photos, warnings, worst photos first."""
+    """Say without boxes whether masks can be trusted: what classifiers still see, warnings, the worst photos first."""
     from casmap.tools.check import check
 
     print_check(check(mapping, data, classifiers=classifier or (), out=out, split=split, reporter=reporter))
@@ -34,12 +34,12 @@ def correct(
     mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote (.safetensors)")],
     data: Data,
     boxes: Annotated[
-        Path | None, typer.Option(help="corrected annotations: Label Studio JSON, CVAT XML, COCO or others")
+        Path | None, typer.Option(help="what people corrected: Label Studio's JSON, CVAT's XML, COCO, or others")
     ] = None,
     masks: Masks = None, split: Split = None, out: Out = Path("runs/corrected"),
-    steps: Annotated[int, typer.Option(min=0, help="training steps; 0: only measure")] = 150,
+    steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
 ) -> None:  # fmt: skip
-    """Compare masks with corrected annotations and fine-tune the decoder on them."""
+    """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
     from casmap.tools.correct import correct
 
     print_correction(
@@ -51,13 +51,13 @@ def evaluate(
     data: Data, mapping: Mappings = None, boxes: Boxes = None, masks: Masks = None, parts: Parts = None,
     split: Split = None,
     unseen: Annotated[
-        bool, typer.Option("--unseen", help="the mapping may not know the classes of the photos: omit OM")
+        bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
     ] = False,
     area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
-    size: Annotated[int | None, typer.Option(min=32, help="input side in pixels (default: the mapping's)")] = None,
-    json: Annotated[Path | None, typer.Option(help="also write all numbers to this file")] = None,
+    size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
+    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
 ) -> None:  # fmt: skip
-    """Measure mappings against boxes or masks: OM, LE, F1 and more, next to two trivial baselines."""
+    """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
     from casmap.evaluation.table import evaluate as measure
     from casmap.evaluation.table import to_json
 

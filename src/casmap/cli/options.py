@@ -28,7 +28,7 @@ Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, or
 Alpha = Annotated[float, typer.Option(min=0, help="threshold factor: the binary mask keeps m >= alpha * mean(m)")]
 Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out")]
 Labels = Annotated[
-    Path | None, typer.Option("--boxes", help="annotations that name the classes of photos in no class folder")
+    Path | None, typer.Option("--boxes", help="annotations that give the classes of photos in no class folder")
 ]
 Boxes = Annotated[
     Path | None,
@@ -49,7 +49,7 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
     options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
     options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in GONE.items()]
-    options += [_option(old, kinds[new], f"old name of {new}", hidden=True) for old, new in RENAMED.items()]
+    options += [_option(old, kinds[new], f"the old name of {new}", hidden=True) for old, new in RENAMED.items()]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tables and texts that commands print."""
+"""What commands print of their results: tables and sentences."""
 
 import statistics
 from collections import Counter
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from casmap.tools.check import CheckResult
     from casmap.tools.correct import CorrectionResult
 
-WIDE = 160  # a narrower terminal gets the summary of a table that has one
-MARKS = {"best": "bold", "unseen": "italic dim"}  # styles of cells
+WIDE = 160  # columns of a terminal for all of a table that has a summary
+MARKS = {"best": "bold", "unseen": "italic dim"}  # of cells
 GB = 1e9
-SHOWN = 10  # names printed for each kind of problem
-FEWEST = 3  # small classes that are printed
+SHOWN = 10  # names of each kind of problem that are printed
+FEWEST = 3  # small classes that are named
 
 
 def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **style: Any) -> Table:
-    """A table with names on the left and numbers on the right; the best are bold, the unseen in italics."""
+    """Names at the left, numbers at the right; the best are bold, the unseen in italics."""
     table = Table(title=title, **style)
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left")
@@ -41,7 +41,7 @@ def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **s
 
 
 def show_outcome(outcome: "Outcome", folder: Path) -> None:
-    """Print the table and the claims, write all files, and print the path of the page."""
+    """Print the table and the claims, write all files, and say where the page is."""
     from casmap.paper.outcome import write_outcome
 
     narrow = outcome.summary is not None and console.width < WIDE
@@ -51,38 +51,38 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
         console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=outcome.summary is not None))
     for claim in outcome.claims:
         console.print(f"{claim.says}: {claim.verdict} ({claim.here})", soft_wrap=True)
-    if outcome.summary is not None:  # the columns of such a table need an explanation
+    if outcome.summary is not None:  # a table of so many columns says what they mean
         console.print(outcome.text, soft_wrap=True)
     page = write_outcome(outcome, folder)
     if narrow:
-        console.print(f"All columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
+        console.print(f"With all columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
     console.print(f"\nPage: {page}", soft_wrap=True)
 
 
 def print_plan(planned: Sequence["Planned"]) -> None:
-    """Print a row for each kind of training, and the total; runs are sequential, so memory is the maximum."""
+    """A row for each kind of training, and all together; runs follow one another, so memory does not add up."""
     from casmap.paper.plan import disk, memory
 
     head = ("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")
     counts = [(one.what, one.runs, one.first_steps, one.steps, disk(one), memory(one)) for one in planned]
     _, *numbers, memories = zip(*counts, strict=True)
-    total = ("total", *map(sum, numbers), max(memories))
+    in_all = ("in all", *map(sum, numbers), max(memories))
     *rows, last = [
         [what, str(runs), f"{first:,}", f"{steps:,}", f"{kept / GB:.1f}", f"{used / GB:.1f}"]
-        for what, runs, first, steps, kept, used in [*counts, total]
+        for what, runs, first, steps, kept, used in [*counts, in_all]
     ]
-    table = table_of("cost of the study", head, rows)
+    table = table_of("what this would take", head, rows)
     table.add_section()
     table.add_row(*last)
     console.print(table)
     console.print(
-        "Disk: the final files and two checkpoints. Memory: weights, gradients, state of the optimisers, sample set, "
-        "and activations of a batch, in 32 bits. Photos are not counted."
+        "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "
+        "and the optimisers' state, the sample set, and the activations of a batch; 32-bit numbers. Photos not counted."
     )
 
 
 def print_report(report: "Report") -> None:
-    """Print the conclusions of the paper and how many of them hold."""
+    """The paper's conclusions, and how many of them hold."""
     table = Table("", "in the paper", "here", "", title="the paper's conclusions", show_lines=True)
     for claim in report.claims:
         table.add_row(claim.says, claim.paper, claim.here, claim.verdict)
@@ -91,18 +91,18 @@ def print_report(report: "Report") -> None:
 
 
 def print_check(checked: "CheckResult") -> None:
-    """Print the accuracy of classifiers on masked photos, and the warnings."""
+    """What classifiers still see, and every reason not to trust the masks."""
     from casmap.tools.check import HEAD, rows
 
-    what = "correct predictions" if checked.known else "predictions as for the whole photo"
-    title = f"{len(checked.names)} photos: {what} of classifiers, percent [95 %]"
+    what = "right" if checked.known else "of the same opinion as about the whole photo"
+    title = f"{len(checked.names)} photos: how often classifiers are {what}, percent [95 %]"
     console.print(table_of(title, HEAD, rows(checked)))
     for sentence in checked.complaints:
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
 
 
 def print_correction(found: "CorrectionResult") -> None:
-    """Print the IoU of masks and corrections by class, the worst first."""
+    """How far masks agree with people, by class, the worst first."""
     measured = {"before": found.before} | ({} if found.after is None else {"after": found.after})
     by_class = [of.by_class() for of in measured.values()]
     rows = [
@@ -117,12 +117,12 @@ def print_correction(found: "CorrectionResult") -> None:
     console.print(table)
     if found.mapping is not None:
         console.print(
-            f"Mapping: {found.mapping}\nIt was trained on the corrected photos: evaluate it on others.", soft_wrap=True
+            f"Mapping: {found.mapping}\nIt has seen the corrected photos: judge it by others.", soft_wrap=True
         )
 
 
 def print_data(report: "DataReport", console: Console = console) -> None:
-    """Print the report of `casmap data check`."""
+    """Say what was found, in lines for a person."""
     each = sorted(report.classes.values())
     lines = [
         f"Understood: {report.understood}",
@@ -135,14 +135,14 @@ def print_data(report: "DataReport", console: Console = console) -> None:
     if report.sizes:
         sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
         lines.append(f"Sizes:      {', '.join(sizes)}")
-    share = "" if report.box_share is None else f"; mean area {report.box_share:.1%} of the photo"
+    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the picture on average"
     lines.append(f"Boxes:      {report.with_boxes} photos{share}")
     lines.append(f"Masks:      {report.with_masks} photos")
     if report.with_parts:
         lines.append(f"Parts:      {report.with_parts} photos")
     for line in lines:
         console.print(line, soft_wrap=True)
-    for title, groups in (("Note", report.notes), ("Problem", report.problems)):
+    for title, groups in (("Worth knowing", report.notes), ("Wrong", report.problems)):
         for kind, names in groups.items():
             console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
             for name in names[:SHOWN]:
@@ -150,7 +150,7 @@ def print_data(report: "DataReport", console: Console = console) -> None:
             if len(names) > SHOWN:
                 console.print(f"  and {len(names) - SHOWN} more")
     if report.fine:
-        console.print("No problems found.")
+        console.print("Nothing is wrong.")
 
 
 def print_rows(results: "Evaluation", console: Console = console) -> None:

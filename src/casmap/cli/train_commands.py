@@ -13,14 +13,11 @@ from casmap.cli.options import Data, Labels, Out, RecipeName, Resume, Split, wit
 def train(
     data: Data, out: Out = Path("runs/casm"), recipe: RecipeName = None,
     classifier: Annotated[
-        str | None, typer.Option(help="initial classifier f(0): a file from casmap, or backbone weights (.safetensors)")
+        str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
     ] = None,
     resume: Resume = False, boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Train a mapping on photos with class labels.
-
-    Unset options are chosen automatically, printed, and saved with the run.
-    """
+    """Train a mapping on photos with class labels; what you do not say is chosen for you."""
     from casmap.training import start
 
     trained = start.train(
@@ -42,10 +39,7 @@ def classifier(
     data: Data, out: Out = Path("runs/classifier"), recipe: RecipeName = None, resume: Resume = False,
     boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Train only the initial classifier f(0).
-
-    Use it with train --classifier or study figure3 --classifier.
-    """
+    """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
     from casmap.training import start
 
     trained = start.train_classifier(

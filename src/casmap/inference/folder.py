@@ -55,11 +55,11 @@ def extract(
     size of their photo; the overlay of a large JPEG is smaller, unless views other than mask and overlay are requested.
     """
     out = Path(out)
+    if batch < 1:
+        raise UserError(f"batch (--batch) must be at least 1, not {batch}.")
     views = [views] if isinstance(views, str) else views
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
-    if batch < 1:
-        raise UserError(f"batch (--batch) must be at least 1, not {batch}.")
     paths, skipped = to_map(photos)
     earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
     if isinstance(mapping, SaliencyMapper):
@@ -103,7 +103,7 @@ def extract(
 def save_map(
     mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, views: Sequence[str], alpha: float
 ) -> dict[str, Any]:
-    """Write the views of a photo's map and return its line. again: photos that have views of an earlier run."""
+    """Write the views of a photo's map; gives its line. again: photos that have views from before."""
     path = Path(str(mapped.source))
     photo, name = os.path.abspath(path), names[path]
     found = mapped.saliency_map(name)
@@ -133,33 +133,33 @@ def dicom_mask(folder: Path, name: str) -> Path:
 
 
 def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
-    """Find the photos among files, folders and patterns; returns their paths and an error for each unsupported file.
+    """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
 
-    Maps that casmap wrote are not photos. A raw file next to its JPEG is ignored.
+    Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
     """
-    errors: list[str] = []
-    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, errors)
+    left_out: list[str] = []
+    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, left_out)
     ours: set[Path] = set()
     for folder in {path.parent for path in paths}:
-        with suppress(UserError):  # a boxes.jsonl from another program lists no maps
+        with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
             for line in lines_of(folder / BOXES):
                 ours.update(view_paths(folder, line["name"]).values())
                 ours.add(dicom_mask(folder, line["name"]))
     found = [path for path in paths if path not in ours]
     if not paths:
-        raise UserError("No photos given: give files, folders or patterns.")
+        raise UserError("No photo was given: name files, folders or patterns.")
     if not found:
-        raise UserError(f"All {len(paths)} images are maps that casmap wrote, such as {paths[0]}: give photos.")
+        raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
     foreign = [path for path in found if path.suffix.lower() in FOREIGN_SUFFIXES]
     found = [path for path in found if path.suffix.lower() not in FOREIGN_SUFFIXES]
     twins = {path.with_suffix("") for path in found}
-    return found, errors + [
-        f"{path} has a format that casmap cannot open." for path in foreign if path.with_suffix("") not in twins
+    return found, left_out + [
+        f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
     ]
 
 
 def lines_of(boxes: Path) -> list[dict[str, Any]]:
-    """The lines of a boxes.jsonl, each with its photo and its name; [] if the file does not exist.
+    """The lines of a boxes.jsonl, each with its photo and its name; none where there is no such file.
 
     >>> lines_of(Path("missing/boxes.jsonl"))
     []
@@ -172,5 +172,5 @@ def lines_of(boxes: Path) -> list[dict[str, Any]]:
             line = json.loads(text)
             found.append({**line, "photo": os.path.abspath(line["photo"]), "name": str(line["name"])})
         except (ValueError, TypeError, KeyError):
-            raise UserError(f"Line {number} of {boxes} is not from casmap: choose another folder (--out).") from None
+            raise UserError(f"{boxes}: line {number} is not one that casmap writes; choose another --out.") from None
     return found

@@ -62,10 +62,10 @@ def extract_on_ray(
                     advance(row["photos"])
         finally:
             ray.shutdown()
-    remove_asides(out)  # temporary files of workers that died
-    rows = list(read_rows(out, len(parts), ["box", "error"]))
-    unread = [row["error"] for row in rows if row["error"] is not None]
-    empty = sum(row["error"] is None and row["box"] is None for row in rows)
+    remove_asides(out)  # of workers that died
+    told = list(read_rows(out, len(parts), ["box", "error"]))
+    unread = [row["error"] for row in told if row["error"] is not None]
+    empty = sum(row["error"] is None and row["box"] is None for row in told)
     return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
 
 
