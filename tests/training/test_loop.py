@@ -22,7 +22,7 @@ from casmap.training import loop as trainer
 from casmap.training import second_stage
 from casmap.training.checkpoints import read_log
 from casmap.training.lambda_r import AreaController, FixedLambdaR
-from casmap.training.loop import set_up, settle
+from casmap.training.loop import recompute_statistics, set_up
 from casmap.training.recipes import PAPER, QUICK
 from casmap.training.run import Run
 
@@ -44,7 +44,7 @@ DEATHS = {
     "Algorithm 1, before a checkpoint": ("add log 1", None),
     "Algorithm 1, after a checkpoint": ("add log 5", "checkpoint.safetensors"),
     "in the middle of writing a checkpoint": ("write checkpoint 3", "checkpoint.safetensors"),
-    "after the last step": ("settle", "checkpoint.safetensors"),
+    "after the last step": ("recompute_statistics", "checkpoint.safetensors"),
     "before the teacher's first masks": ("agreement 2", None),
     "after the teacher's first masks": ("agreement 5", None),
     "the second stage, before a checkpoint": ("add taught-log 1", None),
@@ -83,8 +83,8 @@ def run(where, arguments):
         log.Log.add = killing_add
     elif what == "write":
         files.save_file = killing_save
-    elif what == "settle":
-        trainer.settle = lambda *_: die()
+    elif what == "recompute_statistics":
+        trainer.recompute_statistics = lambda *_: die()
     elif what == "line-search":
         head.cross_entropy = lambda *_: die()
     else:
@@ -278,13 +278,13 @@ def batches() -> Batches:
 
 
 def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "SETTLE", 3)
+    monkeypatch.setattr(trainer, "FINAL_BATCHES", 3)
     state = _players()
     state.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # whatever came before
     stem = state.classifier.network.conv1
     with torch.no_grad():
         clean = [stem(images).mean(dim=(0, 2, 3)) for images, _ in batches.between(0, 3)]
-    area = settle(state, batches, torch.device("cpu"))
+    area = recompute_statistics(state, batches, torch.device("cpu"))
     found = state.classifier.network.bn1.running_mean
     torch.testing.assert_close(found, torch.stack(clean).mean(0), rtol=1e-4, atol=1e-5)
     with torch.no_grad():
@@ -296,10 +296,10 @@ def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monk
 
 @pytest.mark.parametrize("changes", [{"thinning": "F"}, {"freeze_batch_norm": True}])
 def test_batch_norms_that_were_to_stay_stay(batches, monkeypatch, changes) -> None:
-    monkeypatch.setattr(trainer, "SETTLE", 2)
+    monkeypatch.setattr(trainer, "FINAL_BATCHES", 2)
     state = _players(**changes)
     before = copy.deepcopy(state.classifier.state_dict())
-    settle(state, batches, torch.device("cpu"))
+    recompute_statistics(state, batches, torch.device("cpu"))
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.classifier.state_dict().items())
 
 
