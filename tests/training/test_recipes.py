@@ -288,3 +288,8 @@ def test_an_option_that_is_gone_is_one_sentence_that_says_why(option, why) -> No
     (name,) = option
     with pytest.raises(UserError, match=rf"^The option {name} was removed in casmap 0\.2\.0 \(.*{why}"):
         PAPER.replace(**option)
+
+
+def test_of_an_old_and_a_current_name_the_current_one_wins() -> None:
+    assert QUICK.replace(second_stage_steps=3, taught_steps=5).second_stage_steps == 3
+    assert QUICK.replace(taught_steps=5, second_stage_steps=3).second_stage_steps == 3

@@ -1,6 +1,7 @@
-"""From a folder of photos to a run: what is refused, said, and returned."""
+"""From a folder of photos to a run: errors, messages and results."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
-    """No test asks the network whether weights can be had."""
+    """No test contacts the network to look for weights."""
     for module in (budget, first):
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
@@ -154,3 +155,42 @@ def test_a_classifier_alone_is_a_file_with_an_origin(tmp_path, make_folder, hear
     assert trained.classifier.exists()
     assert heard.messages[-1] == f"Initial classifier: {trained.origin}"
     assert trained.warnings == tuple(heard.warnings)
+
+
+@pytest.fixture
+def unsorted_photos(tmp_path, make_folder):
+    """A folder of photos without class folders, and a CSV file that gives their classes."""
+    sorted_photos, photos = make_folder(tmp_path / "sorted"), tmp_path / "photos"
+    photos.mkdir()
+    rows = ["file,xmin,ymin,xmax,ymax,class"]
+    for path in sorted(sorted_photos.rglob("*.png")):
+        path.rename(photos / f"{path.parent.name}{path.name}")
+        rows.append(f"photos/{path.parent.name}{path.name},1,1,20,20,{path.parent.name}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    return photos, tmp_path / "labels.csv"
+
+
+@pytest.mark.parametrize("name", ["labels", "boxes"])  # boxes: the name in 0.1.0
+@pytest.mark.parametrize("function", [train, train_classifier])
+def test_labels_give_the_classes_of_photos_in_no_class_folder(tmp_path, unsorted_photos, heard, function, name) -> None:
+    photos, labels = unsorted_photos
+    function(photos, out=tmp_path / "run", recipe="quick", reporter=heard, **{name: labels}, **TINY)
+    assert "Found 12 photos of 3 classes." in heard.messages
+    assert json.loads((tmp_path / "run" / "photos.json").read_text())["classes"] == ["ant", "bee", "cat"]
+
+
+def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, heard) -> None:
+    photos = make_folder(tmp_path / "photos")
+    options = {**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "threads": 1}
+    train(photos, out=tmp_path / "run", reporter=heard, **options)
+    assert heard.messages[:4] == [
+        f"Reading photos: {photos}",
+        "Found 12 photos of 3 classes.",
+        "Timing a training step on this machine.",
+        "Options chosen for these photos and this machine:",
+    ]
+    options = [message for message in heard.messages if message.startswith("  ")]
+    assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
+    (estimate,) = [message for message in heard.messages if "Estimated time" in message]
+    assert heard.messages[4:].index(estimate) == len(options) + 1  # after the command that changes them
+    assert not any("30 minutes" in message for message in heard.messages)

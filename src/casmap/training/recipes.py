@@ -181,12 +181,13 @@ class Recipe:
 
 
 def current_names(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with current names instead of those of 0.1.0.
+    """The options with current names instead of those of 0.1.0; if both are given, the current name wins.
 
     >>> current_names({"taught_steps": 600, "seed": 1})
     {'second_stage_steps': 600, 'seed': 1}
     """
-    return {RENAMED.get(name, name): value for name, value in options.items()}
+    renamed = {RENAMED[name]: value for name, value in options.items() if name in RENAMED}
+    return renamed | {name: value for name, value in options.items() if name not in RENAMED}
 
 
 def names_of_0_1_0(options: dict[str, Any]) -> dict[str, Any]:
