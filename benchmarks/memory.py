@@ -11,12 +11,12 @@ WORK = """
 import resource, sys, time
 import torch
 from casmap.io.memory import reuse_memory
-from casmap.models.classifier import Classifier, place
+from casmap.models.classifier import Classifier, to_device
 
 if sys.argv[1] == "kept":
     assert reuse_memory()
 torch.manual_seed(0)
-f = place(Classifier("lite0", 1000), torch.device("cpu"))
+f = to_device(Classifier("lite0", 1000), torch.device("cpu"))
 for side, learns in ((224, False), (416, False), (160, True)):
     f.train(learns)
     pictures = torch.randn(16, 3, side, side).contiguous(memory_format=torch.channels_last)

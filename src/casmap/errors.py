@@ -1,17 +1,33 @@
-"""What went wrong, said in one sentence that names the value and what to do."""
+"""Errors whose message names the value that is wrong and says what to do."""
 
 
 class UserError(Exception):
-    """A mistake in what the user gave: the command line prints the sentence and exits with code 2."""
+    """An error in the user's input. The command line prints its message and exits with code 2."""
 
 
-class Unsuited(UserError):  # noqa: N818 (it is what it says)
-    """A method that cannot work with a backbone: another method can, and so can this one with another backbone."""
+class UnsupportedBackbone(UserError):  # noqa: N818 (named like the errors below)
+    """A method does not work with this backbone; another method or another backbone does."""
 
 
-class UnreadableImage(UserError, OSError):  # noqa: N818 (it is what it says)
-    """A photo that cannot be opened: a folder's other photos go on without it."""
+class UnreadableImage(UserError, OSError):  # noqa: N818 (part of the public API)
+    """A photo cannot be opened. Functions that process a folder skip it and continue."""
 
 
-class InvalidImage(UnreadableImage, ValueError):  # noqa: N818 (it is what it says)
-    """An array, tensor or object that is no photo."""
+class InvalidImage(UnreadableImage, ValueError):  # noqa: N818 (part of the public API)
+    """An array, tensor or object is not a photo."""
+
+
+def option(name: str, value: object = None) -> str:
+    """Write an option the way both Python and the command line spell it, for use in messages.
+
+    >>> option("first_steps", 480), option("weights", "FILE")
+    ('first_steps = 480 (--first-steps 480)', 'weights = FILE (--weights FILE)')
+    >>> option("pretrained", False), option("resume", True), option("out")
+    ('pretrained = False (--no-pretrained)', 'resume = True (--resume)', 'out (--out)')
+    """
+    flag = name.replace("_", "-")
+    if value is None:
+        return f"{name} (--{flag})"
+    if isinstance(value, bool):
+        return f"{name} = {value} (--{'' if value else 'no-'}{flag})"
+    return f"{name} = {value} (--{flag} {value})"

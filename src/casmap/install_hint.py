@@ -5,12 +5,12 @@ from pathlib import Path
 
 
 def install_hint(*extras: str) -> str:
-    """The command that installs extras: from the clone, from the wheel file, or from the package index.
+    """The pip command that installs extras from where casmap was installed: a clone, a wheel file or an index.
 
     >>> install_hint("serve").startswith("pip install ")
     True
     """
-    from importlib.metadata import PackageNotFoundError, distribution  # 20 ms that only an error message costs
+    from importlib.metadata import PackageNotFoundError, distribution  # slow (20 ms) and only needed for messages
 
     wanted = f"[{','.join(extras)}]"
     try:
@@ -21,7 +21,7 @@ def install_hint(*extras: str) -> str:
 
 
 def _command(origin: dict[str, object], wanted: str) -> str:
-    """The command for an installation with this direct_url.json (PEP 610; {}: from an index).
+    """The pip command for an installation with this content of direct_url.json (PEP 610; {}: from an index).
 
     >>> _command({"url": "file:///home/me/casmap", "dir_info": {"editable": True}}, "[serve]")
     "pip install --editable '/home/me/casmap[serve]'"

@@ -1,4 +1,4 @@
-"""What a long-running function reports while it runs. The library prints nothing: whoever calls it decides."""
+"""The interface through which long-running functions report progress. The library itself prints nothing."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ T = TypeVar("T")
 
 
 class Advance(Protocol):
-    """Moves a progress bar."""
+    """Advances a progress bar."""
 
     def __call__(self, steps: int = 1, note: str = "") -> None:
-        """By so many steps, with a short text beside the bar."""
+        """Advance by `steps` and show `note` beside the bar."""
 
 
 class Reporter:
-    """Receives messages, warnings and progress, and discards them. Override what you want to show.
+    """Receives messages, warnings and progress, and discards them. Override the methods you need.
 
     >>> class Printing(Reporter):
     ...     def message(self, text: str) -> None:
@@ -28,21 +28,21 @@ class Reporter:
         return f"{type(self).__name__}()"
 
     def heading(self, title: str) -> None:
-        """A new part of the work begins."""
+        """Show the title of the next part of the work."""
 
     def message(self, text: str) -> None:
-        """A line worth reading."""
+        """Show one line of information."""
 
     def warning(self, text: str) -> None:
-        """A line that should not be overlooked."""
+        """Show one line that needs the user's attention."""
 
     @contextmanager
     def progress(self, label: str, total: int, start: int = 0, lasting: bool = False) -> Iterator[Advance]:
-        """Show a bar while the block runs, beginning at `start` of `total`; lasting: keep it on the screen."""
+        """Show a progress bar from `start` to `total` while the block runs; lasting: keep it on the screen."""
         yield lambda steps=1, note="": None
 
     def track(self, items: Sequence[T], label: str) -> Iterator[T]:
-        """Iterate over items under a bar of their own.
+        """Iterate over items and show a progress bar.
 
         >>> list(Reporter().track([1, 2], "counting"))
         [1, 2]

@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import pytest
 import torch
 
-from casmap.errors import Unsuited
+from casmap.errors import UnsupportedBackbone
 from casmap.models.backbones import BACKBONE_SOURCES, source_of, weights_reachable
 from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier
@@ -79,7 +79,7 @@ def test_a_source_from_outside_makes_classifiers_decoders_and_files(toy, tmp_pat
 def test_what_it_does_not_say_has_a_plain_answer(toy) -> None:
     assert not weights_reachable("toy/6")
     assert "--no-pretrained" in source_of("toy/6").missing_weights("toy/6")
-    with pytest.raises(Unsuited, match="not toy/6"):
+    with pytest.raises(UnsupportedBackbone, match="not toy/6"):
         class_activation(Classifier("toy/6", 3).eval(), torch.zeros(1, 3, 32, 32), torch.tensor([0]))
     assert source_of("resnet18") is BACKBONE_SOURCES["timm"]  # which goes on having all other names
 

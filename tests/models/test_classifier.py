@@ -145,14 +145,14 @@ def test_an_unknown_backbone_is_one_sentence(name) -> None:
 def test_a_slip_in_a_name_is_answered_with_names_that_exist() -> None:
     with pytest.raises(UserError) as caught:
         Classifier("convnext_atoto", 3)
-    offered = str(caught.value).split("knows: ")[1].rstrip(".").split(", ")
+    offered = str(caught.value).split("such as ")[1].rstrip(".").split(", ")
     assert offered
     assert all(timm.is_model(name) for name in offered)
     assert any("convne" in name for name in offered)
 
 
 def test_a_backbone_that_hides_its_stages_is_refused() -> None:
-    with pytest.raises(UserError, match=r"'densenet121' does not show its intermediate features"):
+    with pytest.raises(UserError, match=r"'densenet121' does not return intermediate features"):
         Classifier("densenet121", 3)
 
 

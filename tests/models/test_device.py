@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from casmap.errors import UserError
-from casmap.models.classifier import find_device, place
+from casmap.models.classifier import find_device, to_device
 
 
 @pytest.mark.parametrize("name", ["tpu9000", "cuda:99"])
 def test_a_device_that_is_not_here_is_one_sentence(name) -> None:
-    with pytest.raises(UserError, match=f"There is no device '{name}' here"):
+    with pytest.raises(UserError, match=f"The device '{name}' is not available"):
         find_device(name)
 
 
@@ -21,6 +21,6 @@ def test_every_machine_has_a_cpu_and_auto_finds_something() -> None:
 def test_a_network_is_placed_channels_last_and_keeps_its_weights() -> None:
     network = torch.nn.Conv2d(3, 4, 3)
     before = network.weight.detach().clone()
-    placed = place(network, torch.device("cpu"))
+    placed = to_device(network, torch.device("cpu"))
     assert placed.weight.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(placed.weight, before)

@@ -28,7 +28,7 @@ def _alone(monkeypatch) -> None:
 def test_without_a_hub_weights_are_out_of_reach_and_the_sentence_says_what_to_do() -> None:
     assert not weights_reachable("resnet18")
     sentence = source_of("resnet18").missing_weights("resnet18")
-    assert sentence.startswith("The pretrained weights of resnet18 cannot be fetched from here: ")
+    assert sentence.startswith("The pretrained weights of resnet18 cannot be downloaded: ")
     assert "--weights FILE" in sentence
     assert "--no-pretrained" in sentence
 

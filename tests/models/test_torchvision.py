@@ -42,9 +42,9 @@ def test_weights_from_a_file_give_torchvisions_own_logits_and_a_mask(name, tmp_p
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("resnet19", "torchvision knows no classifier named 'resnet19'; among those it knows: .*resnet18"),
-        ("vit_b_16", "torchvision's vit_b_16 does not show layers of several sizes"),
-        ("fasterrcnn_resnet50_fpn", "knows no classifier"),
+        ("resnet19", "torchvision has no classifier 'resnet19': choose another, such as .*resnet18"),
+        ("vit_b_16", "torchvision's vit_b_16 has no feature maps of several sizes"),
+        ("fasterrcnn_resnet50_fpn", "has no classifier"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(name, sentence) -> None:

@@ -45,5 +45,5 @@ def test_another_drawing_in_the_same_folder_is_refused(tmp_path) -> None:
 
 
 def test_a_size_that_patches_do_not_fit_is_one_sentence(tmp_path) -> None:
-    with pytest.raises(UserError, match="test_vit cannot look at pictures of this size"):
+    with pytest.raises(UserError, match="test_vit does not support images of this size"):
         run_figure1(backbone="test_vit", classes=5, size=100, out=tmp_path)

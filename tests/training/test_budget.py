@@ -1,4 +1,4 @@
-"""What is chosen for photos of which nothing was said, and how long it is foretold to take."""
+"""The options that are chosen for photos and a machine, their explanations, and the estimated time."""
 
 from dataclasses import astuple
 
@@ -18,73 +18,80 @@ CPU = {"device": "cpu"}
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
-    """No test asks the network whether weights can be had."""
+    """No test contacts the network to look for weights."""
     for module in (budget, first):
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
 
-def test_for_a_folder_of_pngs_everything_is_chosen_and_said(tmp_path, make_folder) -> None:
-    recipe, reasons = choose(PhotoFolder(make_folder(tmp_path)), CPU)
+def test_for_a_folder_of_pngs_every_option_is_chosen_and_explained(tmp_path, make_folder) -> None:
+    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path)), CPU)
     assert (recipe.backbone, recipe.pretrained) == ("test_resnet", False)
     assert recipe.size == 64  # the multiple of 32 below 71
-    assert recipe.steps == recipe.first_steps == 200  # twelve photos: no more than the least
+    assert recipe.steps == recipe.first_steps == 200  # twelve photos: the minimum
     assert recipe.period == 6  # about thirty samples
     assert (recipe.area, recipe.lambda_r) == (0.5, None)
     assert recipe.thinning == "L100"
-    backbone, size, steps, area = reasons
-    assert backbone.startswith("backbone test_resnet with random weights, since no pretrained ones can be fetched")
-    assert size.startswith("size 64 px")
-    assert "71 px" in size
-    assert steps.startswith("steps 200 of Algorithm 1 (at most 30 passes over the photos or 30 minutes")
-    assert area == "area 0.5 (without boxes nothing better is known)"
+    backbone, size, first_steps, steps, thinning, area = lines
+    assert backbone.startswith(
+        "backbone = test_resnet: the network of the classifier (cpu, random weights; no pretrained"
+    )
+    assert size == "size = 64: photos are resized to 64 x 64 pixels (the shorter side of a typical photo is 71 pixels)"
+    assert first_steps.startswith("first_steps = 200: training steps of f(0), the initial classifier")
+    assert steps.startswith("steps = 200: steps of Algorithm 1, ")
+    assert steps.endswith("(the minimum)")  # no time limit that the run might not keep
+    assert "L100 keeps the classifier of every 100th step (here of every 6 steps" in thinning
+    assert area.startswith("area = 0.5: share of a photo")
 
 
-def test_where_pretrained_weights_can_be_had_they_are_chosen(tmp_path, monkeypatch, make_folder) -> None:
+def test_pretrained_weights_are_chosen_if_they_are_available(tmp_path, monkeypatch, make_folder) -> None:
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
-    recipe, reasons = choose(PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "batch": 2})
+    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "batch": 2})
     assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
     assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
-    assert reasons[0].startswith("backbone lite0 with pretrained weights")
+    assert lines[0] == "backbone = lite0: the network of the classifier (cpu, pretrained weights)"
+    assert lines[2].startswith("first_steps = 0: fit only the last layer of f(0), the initial classifier")
+    algorithm_size, second_stage_steps = lines[-2:]
+    assert algorithm_size.startswith("algorithm_size = 160: side of the images in Algorithm 1")
+    assert second_stage_steps.startswith("second_stage_steps = 600: steps of the second stage, which learns")
 
 
-def test_what_the_user_said_stays(tmp_path, make_folder) -> None:
-    said = {**CPU, "backbone": "test_resnet", "size": 40, "steps": 7, "batch": 4, "area": 0.2, "thinning": "FL",
-            "period": 3, "first_steps": 9}  # fmt: skip
-    recipe, reasons = choose(PhotoFolder(make_folder(tmp_path, each=1)), dict(said))
-    assert {name: getattr(recipe, name) for name in said} == said
-    assert "size 40" in reasons[1]
-    assert "steps 7" in reasons[2]
-    assert "area 0.2" in reasons[3]
+def test_options_that_the_user_sets_stay(tmp_path, make_folder) -> None:
+    given = {**CPU, "backbone": "test_resnet", "size": 40, "steps": 7, "batch": 4, "area": 0.2, "thinning": "FL",
+             "period": 3, "first_steps": 9}  # fmt: skip
+    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), dict(given))
+    assert {name: getattr(recipe, name) for name in given} == given
+    for name in ("backbone", "size", "first_steps", "steps", "thinning", "area"):
+        assert any(line.startswith(f"{name} = {given[name]}: ") and line.endswith("(your choice)") for line in lines)
 
 
-def test_a_lambda_of_ones_own_takes_the_place_of_the_area(tmp_path, make_folder) -> None:
-    recipe, reasons = choose(PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "lambda_r": 2.0, "batch": 4})
+def test_a_given_lambda_r_replaces_the_area(tmp_path, make_folder) -> None:
+    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "lambda_r": 2.0, "batch": 4})
     assert (recipe.lambda_r, recipe.area) == (2.0, None)
-    assert reasons[3] == "lambda_r 2.0 as you said"
+    assert lines[-1] == "lambda_r = 2.0: weight of a mask's area; a higher weight makes smaller masks (your choice)"
 
 
-def test_weights_in_a_file_ask_no_network(tmp_path, monkeypatch, make_folder) -> None:
+def test_with_a_weights_file_the_network_is_not_contacted(tmp_path, monkeypatch, make_folder) -> None:
     def asked(backbone: str) -> bool:
-        raise AssertionError("the network was asked")
+        raise AssertionError("the network was contacted")
 
     monkeypatch.setattr(budget, "weights_reachable", asked)
-    said = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
-    recipe, reasons = choose(PhotoFolder(make_folder(tmp_path, each=1)), said)
+    given = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
+    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), given)
     assert (recipe.weights, recipe.pretrained) == ("w.safetensors", False)
-    assert "random" not in reasons[0]
+    assert "random" not in lines[0]
 
 
-def test_no_pretrained_asks_no_network(tmp_path, monkeypatch, make_folder) -> None:
+def test_without_pretrained_weights_the_network_is_not_contacted(tmp_path, monkeypatch, make_folder) -> None:
     def asked(backbone: str) -> bool:
-        raise AssertionError("the network was asked")
+        raise AssertionError("the network was contacted")
 
     monkeypatch.setattr(budget, "weights_reachable", asked)
-    said = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
-    assert choose(PhotoFolder(make_folder(tmp_path, each=1)), said)[0].pretrained is False
+    given = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
+    assert choose(PhotoFolder(make_folder(tmp_path, each=1)), given)[0].pretrained is False
 
 
 class Many:
-    """So many photos that time, not their number, decides."""
+    """So many photos that the time limit decides."""
 
     classes = ("a", "b")
     labels = np.arange(20_000) % 2
@@ -99,12 +106,45 @@ class Many:
         return np.zeros((self.side, self.side + 20, 3), np.uint8)
 
 
-def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
+def test_on_a_cpu_the_chosen_run_takes_half_an_hour(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
-    recipe, _ = choose(Many(), CPU)
-    assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
-    assert recipe.period == 80
+    recipe, lines, _ = choose(Many(), CPU)
+    assert recipe.steps == int(1800 / (0.5 + 0.2))  # Algorithm 1 and f(0) take as many steps each
+    assert recipe.period == 85
     assert recipe.size == 128  # no larger on a CPU
+    assert any(
+        line.startswith("steps = 2571: ") and line.endswith("(as many as fit into 30 minutes)") for line in lines
+    )
+
+
+class Slow(Many):
+    """Photos that take longer to read than the networks take for a step."""
+
+    def image(self, index: int, least=None) -> np.ndarray:
+        self.clock[0] += 0.1
+        return super().image(index, least)
+
+
+@pytest.mark.parametrize("step", [0.2, 0.5, 2.0, 20.0])
+@pytest.mark.parametrize("first", [0.1, 1.0])
+@pytest.mark.parametrize("options", [{}, {"first_steps": 500}, {"second_stage_steps": 0}])
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_time_limit_that_is_stated_is_kept_by_the_estimate(monkeypatch, heard, step, first, options, weights) -> None:
+    times = StepTimes(step, first * step, step, step)
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: times)
+    monkeypatch.setattr(budget, "weights_reachable", lambda backbone: weights)
+    clock, photos = [0.0], Slow()
+    photos.clock = clock
+    monkeypatch.setattr(budget.time, "monotonic", lambda: clock[0])
+    recipe, lines, measured = choose(photos, {**CPU, "backbone": "test_resnet", **options}, heard)
+    seconds = estimate_duration(photos, recipe, times=measured, reporter=heard)
+    (steps,) = [line for line in lines if line.startswith("steps = ")]
+    if "30 minutes" in steps:
+        assert 0.95 * 1800 < seconds <= 1800
+    else:
+        assert "minutes" not in steps
+        assert seconds <= 1800 or recipe.steps == budget.MIN_STEPS
+    assert [message.partition(" ")[0] for message in heard.messages] == ["Timing", "Estimated"]  # once each
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
@@ -113,7 +153,7 @@ def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "taught"),
+    ("given", "second_stage"),
     [
         ({}, True),
         ({"encoder": "separate"}, False),
@@ -121,86 +161,86 @@ def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
         ({"second_stage_steps": 0}, False),
     ],
 )
-def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
+def test_with_weights_a_second_stage_is_chosen_if_possible(monkeypatch, given, second_stage) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
-    recipe, reasons = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
-    assert bool(recipe.second_stage_steps) == taught
+    recipe, lines, _ = choose(Many(), {**CPU, "backbone": "test_resnet", **given})
+    assert bool(recipe.second_stage_steps) == second_stage
     assert recipe.size == 224
-    assert recipe.algorithm_side == (160 if taught else 224)
-    assert any("of the second stage" in reason for reason in reasons) == taught
-    # Of thirty minutes: 10,000 looks for the head; the second stage, whose teacher looks at 256 photos twice.
-    looks = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if taught else 1)
-    second = (600 * 0.5 + (600 + 256 / 16) * 0.5) * taught
-    assert recipe.steps == int((1800 - looks - second) / 0.5)
+    assert recipe.algorithm_side == (160 if second_stage else 224)
+    assert any("of the second stage" in line for line in lines) == second_stage
+    # Of 30 minutes: 10,000 forward passes for the head; the second stage, with 256 photos twice for the cut.
+    head = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if second_stage else 1)
+    second = (600 * 0.5 + (600 + 256 / 16) * 0.5) * second_stage
+    assert recipe.steps == int((1800 - head - second) / 0.5)
     assert recipe.first_steps == 0  # a head is fitted, which takes no steps
 
 
 def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
-    recipe, _ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
-    assert recipe.first_steps == recipe.steps == 2400
+    recipe, *_ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
+    assert recipe.first_steps == recipe.steps == int(1800 / (0.5 + 0.2))
 
 
-@pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])
-def test_the_size_that_is_said_is_the_mappings(monkeypatch, said, side, early, teacher) -> None:
+@pytest.mark.parametrize(("given", "side", "algorithm", "cam"), [(320, 320, 160, 416), (96, 96, 96, 416)])
+def test_a_given_size_is_that_of_the_mapping(monkeypatch, given, side, algorithm, cam) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
-    recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": said})
-    assert (recipe.size, recipe.algorithm_side, recipe.cam_size) == (side, early, teacher)
-    smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
+    recipe, *_ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": given})
+    assert (recipe.size, recipe.algorithm_side, recipe.cam_size) == (side, algorithm, cam)
+    smaller, *_ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
     assert (smaller.size, smaller.algorithm_side, smaller.cam_size) == (128, 128, 237)
 
 
 @pytest.mark.parametrize("name", ["steps", "period"])
-def test_none_at_all_is_refused_not_taken_for_unsaid(monkeypatch, name) -> None:
+def test_zero_is_refused_and_not_treated_as_unset(monkeypatch, name) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
-    with pytest.raises(UserError, match=f"{name} must lie between 1 and"):
+    with pytest.raises(UserError, match=f"{name} must be between 1 and"):
         choose(Many(), {**CPU, name: 0})
 
 
-def test_steps_of_none_are_those_of_the_epochs(monkeypatch) -> None:
+def test_with_steps_of_none_the_epochs_decide(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
     assert choose(Many(), {**CPU, "steps": None})[0].steps is None
 
 
 def test_scenes_get_the_quick_recipe() -> None:
-    recipe, reasons = choose(Scenes(classes=3, photos=6, size=32), {"seed": 4})
+    recipe, lines, _ = choose(Scenes(classes=3, photos=6, size=32), {"seed": 4})
     assert recipe == QUICK.replace(seed=4)
-    assert "quick" in reasons[0]
+    assert "quick" in lines[0]
 
 
 class ImageNet(Many):
     labels = np.zeros(1_281_167, np.int64)
 
 
-def test_days_are_foretold_with_a_warning(monkeypatch, heard) -> None:
+def test_an_estimate_of_days_comes_with_a_warning(monkeypatch, heard) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(30.0, 10.0, 0.0, 0.0))
     seconds = estimate_duration(ImageNet(), PAPER, trains_first=False, reporter=heard)
     assert seconds == 30 * 70 * 2001
-    assert f"about {seconds / 86400:.1f} days (30.00 s a step of Algorithm 1)" in heard.said
+    assert f"about {seconds / 86400:.1f} days (30.00 s per step of Algorithm 1)" in heard.said
     (warning,) = heard.warnings
-    assert "That is days on this machine" in warning
-    assert "--steps" in warning
+    assert "will take days on this machine" in warning
+    assert "steps" in warning
     with_first = estimate_duration(ImageNet(), PAPER)
     assert with_first == pytest.approx(seconds + 10 * (90 * 10_009 + 10_000 / 128 / 3))  # and its head
 
 
-def test_minutes_are_foretold_without_one(monkeypatch, heard) -> None:
+def test_an_estimate_of_minutes_comes_without_a_warning(monkeypatch, heard) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.0, 0.0))
     assert estimate_duration(Many(), QUICK, reporter=heard) == pytest.approx(0.2 * 450 + 0.1 * 600)
     assert "about 2.5 minutes" in heard.said
     assert heard.warnings == []
 
 
-def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
+def test_the_estimate_includes_the_second_stage(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.3, 0.5))
     recipe = QUICK.replace(second_stage_steps=300)
     assert estimate_duration(Many(), recipe) == pytest.approx(
         0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5
     )
     few = Many()
-    few.labels = few.labels[:320]  # ten batches, taught thirty times; the teacher sees eight of them twice
+    few.labels = few.labels[:320]  # ten batches, used thirty times; eight of them also for the cut
     assert estimate_duration(few, recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
 
 
@@ -208,11 +248,11 @@ def test_a_step_takes_some_time() -> None:
     timed = budget.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
     assert min(timed.algorithm, timed.first) > 0
     assert timed.second_stage_step == timed.pseudo_masks == 0
-    taught = QUICK.replace(size=64, algorithm_size=32, batch=4, device="cpu", second_stage_steps=1, cam_size=96)
-    assert min(astuple(budget.time_step(taught, 3))) > 0
+    recipe = QUICK.replace(size=64, algorithm_size=32, batch=4, device="cpu", second_stage_steps=1, cam_size=96)
+    assert min(astuple(budget.time_step(recipe, 3))) > 0
 
 
 def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
-    with pytest.raises(UserError, match="vit_tiny_patch16_224 cannot look at pictures of this size") as caught:
+    with pytest.raises(UserError, match="vit_tiny_patch16_224 does not support images of this size") as caught:
         budget.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
     assert "\n" not in str(caught.value)

@@ -32,15 +32,19 @@ def test_nothing_kept_is_nothing_read(tmp_path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"no tensors", None])
 def test_a_damaged_one_is_told_of_and_the_one_before_it_is_taken(kept, damage) -> None:
     kept.newest.write_bytes(kept.newest.read_bytes()[:-5] if damage is None else damage)
-    said: list[str] = []
-    assert kept.read(said.append)["step"] == 1
-    assert said == [f"{kept.newest} is damaged: going on from the one before it."]
+    messages: list[str] = []
+    assert kept.read(messages.append)["step"] == 1
+    assert messages == [
+        f"{kept.newest} is damaged: continuing from checkpoint-before.safetensors, the checkpoint before it."
+    ]
 
 
 def test_two_damaged_ones_are_one_sentence(kept) -> None:
     for path in (kept.newest, kept.before):
         path.write_bytes(b"")
-    with pytest.raises(UserError, match="is a damaged checkpoint"):
+    with pytest.raises(
+        UserError, match=r"checkpoint\.safetensors is damaged: delete it and checkpoint-before\.safetensors"
+    ):
         kept.read()
 
 
@@ -80,22 +84,27 @@ def test_a_full_disk_leaves_the_last_one_as_it_was(kept, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_weights_that_are_no_numbers_are_never_kept(kept, value) -> None:
-    with pytest.raises(UserError, match=r"no numbers any more at step 3: stopped\. .*checkpoint\.safetensors"):
+def test_weights_with_nan_or_inf_are_never_kept(kept, value) -> None:
+    with pytest.raises(
+        UserError,
+        match=r"^Training diverged at step 3: the weights contain NaN or Inf\. Start a new run and lower .*safetensors",
+    ):
         kept.write(tree(3, value))
     assert kept.read()["step"] == 2
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_names_step_batch_and_checkpoint(tmp_path) -> None:
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_batch_and_checkpoint(tmp_path) -> None:
     photos = Scenes(classes=2, photos=8, size=32)
     recipe = QUICK.replace(
         size=32, batch=4, steps=60, first_steps=2, checkpoint_every=1, classifier_lr=100.0, mapping_lr=100.0, threads=1
     )  # fmt: skip
     with pytest.raises(UserError) as caught:
         train_mapping(photos, recipe, Run(tmp_path / "run", recipe))
-    said = str(caught.value)
-    assert "\n" not in said
-    assert "no numbers" in said or ("The loss is" in said and "class-0" in said and " at step " in said)
-    assert "checkpoint" in said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith("Training diverged at step ")
+    assert "the weights contain NaN or Inf" in message or ("the loss is" in message and "class-0" in message)
+    assert "lower classifier_lr (--classifier-lr) and mapping_lr (--mapping-lr)" in message
+    assert "checkpoint" in message
     read = Checkpoints(tmp_path / "run", "checkpoint").read()
     assert read is None or all(torch.isfinite(weights).all() for weights in read["classifier"].values())

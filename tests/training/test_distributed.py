@@ -185,7 +185,7 @@ def test_parts_of_a_batch_are_the_batch(ranks) -> None:
 
 def test_alone_nothing_is_said_and_copies_are_copies(tmp_path) -> None:
     weights = {"a": torch.ones(3)}
-    kept = ONE_PROCESS.keep(weights)
+    kept = ONE_PROCESS.copy_weights(weights)
     weights["a"] += 1
     assert kept["a"].tolist() == [1, 1, 1]
     with ONE_PROCESS.mirrored(tmp_path) as folder:

@@ -34,7 +34,7 @@ def photos() -> Scenes:
 
 def _first(photos, folder: Path, recipe: Recipe = RECIPE, given: str | None = None, resume: bool = False):
     run = Run(folder, recipe, resume=resume)
-    with run.begun(photos):
+    with run.started(photos):
         return first_classifier(photos, recipe, run, given)
 
 
@@ -95,7 +95,8 @@ def test_a_classifier_that_is_given_is_taken_as_it_is(tmp_path, photos) -> None:
 def test_a_classifier_of_other_classes_is_refused(tmp_path, photos, classes) -> None:
     _save(tmp_path / "mine.safetensors", classes)
     with pytest.raises(
-        UserError, match=rf"mine\.safetensors knows {len(classes)} classes, the photos have 4, or their"
+        UserError,
+        match=rf"The {len(classes)} classes of the classifier .*mine\.safetensors are not the 4 classes of the photos",
     ):
         _first(photos, tmp_path / "run", given=str(tmp_path / "mine.safetensors"))
     assert not (tmp_path / "run").exists()
@@ -125,7 +126,10 @@ def test_plain_weights_of_the_backbone_may_be_the_classifier_where_the_head_fits
 
 def test_plain_weights_of_another_number_of_classes_are_no_classifier(tmp_path, photos) -> None:
     _backbone(tmp_path / "w.safetensors", classes=1000)
-    with pytest.raises(UserError, match=r"not a test_resnet for the 4 classes of the photos.*With --weights instead"):
+    with pytest.raises(
+        UserError,
+        match=r"not a test_resnet for the 4 classes of the photos.*new head, use weights = FILE \(--weights FILE\)",
+    ):
         _first(photos, tmp_path / "run", given=str(tmp_path / "w.safetensors"))
 
 
@@ -159,8 +163,8 @@ def test_training_begins_from_the_weights_and_says_so(tmp_path, photos) -> None:
     recipe = RECIPE.replace(weights=str(tmp_path / "w.safetensors"), first_steps=1, first_lr=1e-9, first_decay=0.0)
     classifier, origin = _first(photos, tmp_path / "run", recipe)
     assert re.fullmatch(
-        r"f\(0\) is test_resnet with the weights of w\.safetensors but a new head, its head fitted to the photos "
-        r"\(\d+% right of a fifth held out for that\) and trained on the photos for 1 steps to \d+% training "
+        r"f\(0\) is test_resnet with the weights of w\.safetensors and a new head, its head fitted to the photos "
+        r"\(\d+% accuracy on a held-out fifth\) and trained on the photos for 1 steps to \d+% training "
         r"accuracy\.",
         origin,
     )
@@ -173,7 +177,7 @@ def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
     weights = _backbone(tmp_path / "w.safetensors", classes=1000)
     recipe = RECIPE.replace(weights=str(tmp_path / "w.safetensors"), first_steps=0)
     classifier, origin = _first(photos, tmp_path / "run", recipe)
-    assert origin.endswith("right of a fifth held out for that).")
+    assert origin.endswith("accuracy on a held-out fifth).")
     for name, tensor in classifier.network.state_dict().items():
         if name not in HEAD:
             torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0, check_stride=False)
@@ -181,7 +185,7 @@ def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
 
 
 def test_random_weights_must_be_trained(tmp_path, photos) -> None:
-    with pytest.raises(UserError, match="must be trained: give it --first-steps"):
+    with pytest.raises(UserError, match=r"must be trained: set first_steps = 480 \(--first-steps 480\)"):
         _first(photos, tmp_path / "run", RECIPE.replace(first_steps=0))
     assert not (tmp_path / "run").exists()
 
@@ -204,9 +208,9 @@ def _bad_weights(folder: Path, kind: str) -> Path:
     ("kind", "says"),
     [
         ("other backbone", "are not those of test_resnet"),
-        ("garbage", "is not a safetensors file that can be read"),
-        ("empty", "is not a safetensors file that can be read"),
-        ("pickle", "is not a safetensors file that can be read"),
+        ("garbage", "is not a readable safetensors file"),
+        ("empty", "is not a readable safetensors file"),
+        ("pickle", "is not a readable safetensors file"),
         ("missing", "There is no file"),
     ],
 )
@@ -222,7 +226,9 @@ def test_weights_that_do_not_fit_are_one_sentence_and_change_nothing(tmp_path, k
 
 def test_pretrained_weights_out_of_reach_are_one_sentence(tmp_path, photos, monkeypatch) -> None:
     monkeypatch.setattr(first, "weights_reachable", lambda backbone: False)  # no network in tests
-    with pytest.raises(UserError, match=r"weights of test_resnet cannot be fetched.*--weights FILE.*--no-pretrained"):
+    with pytest.raises(
+        UserError, match=r"weights of test_resnet cannot be downloaded.*--weights FILE.*--no-pretrained"
+    ):
         _first(photos, tmp_path / "run", RECIPE.replace(pretrained=True))
     assert not (tmp_path / "run").exists()
 
@@ -252,17 +258,17 @@ def test_pretrained_weights_are_taken_as_they_are_on_imagenet_alone(tmp_path, mo
     photos = OfImageNet(names[::-1] if renamed else names)
     _, origin = _first(photos, tmp_path / "run", RECIPE.replace(pretrained=True, first_steps=1))
     beginning = "f(0) is test_resnet with timm's pretrained weights, "
-    assert origin.startswith(beginning + ("its head fitted to the photos" if renamed else "taken as it is"))
+    assert origin.startswith(beginning + ("its head fitted to the photos" if renamed else "used as it is"))
 
 
 def test_weights_of_a_wheel_are_ready_for_imagenet_and_nothing_else() -> None:
     names = ImageNetInfo("imagenet-1k").label_names()
     wheel = RECIPE.replace(backbone="lite0", pretrained=True)
-    assert first.is_ready(OfImageNet(names), wheel)
-    assert not first.is_ready(OfImageNet(names[:999]), wheel)
-    assert not first.is_ready(OfImageNet(names), wheel.replace(pretrained=False))
-    assert not first.is_ready(OfImageNet(names), wheel.replace(weights="mine.safetensors"))
-    assert not first.is_ready(
+    assert first.is_pretrained_for(OfImageNet(names), wheel)
+    assert not first.is_pretrained_for(OfImageNet(names[:999]), wheel)
+    assert not first.is_pretrained_for(OfImageNet(names), wheel.replace(pretrained=False))
+    assert not first.is_pretrained_for(OfImageNet(names), wheel.replace(weights="mine.safetensors"))
+    assert not first.is_pretrained_for(
         OfImageNet(names), wheel.replace(backbone="resnetv2_50x1_bit.goog_in21k")
     )  # 21,843 classes
 

@@ -11,7 +11,7 @@ from casmap.data.batches import normalised
 from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
 from casmap.training import first_classifier as head
-from casmap.training.first_classifier import L2, best_linear, fit_head, some_of_each
+from casmap.training.first_classifier import L2, balanced_sample, best_linear, fit_head
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -54,7 +54,7 @@ def test_the_head_is_fitted_and_the_backbone_stays(classifier, tmp_path) -> None
 
 
 def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(head, "ENOUGH", 10)
+    monkeypatch.setattr(head, "HEAD_PHOTOS", 10)
     photos, asked = Scenes(classes=4, photos=36, size=SIZE), []
     real = photos.image
     monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
@@ -64,7 +64,7 @@ def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypa
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 40))
 def test_no_class_is_left_out_before_another_has_two_more(labels: list[int], most: int) -> None:
-    chosen, ranks = some_of_each(np.array(labels), most)
+    chosen, ranks = balanced_sample(np.array(labels), most)
     taken = [labels[i] for i in chosen]
     assert len(chosen) == len(set(chosen)) == min(most, len(labels))
     assert list(chosen) == sorted(chosen)

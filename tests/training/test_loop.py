@@ -22,7 +22,7 @@ from casmap.training import loop as trainer
 from casmap.training import second_stage
 from casmap.training.checkpoints import read_log
 from casmap.training.lambda_r import AreaController, FixedLambdaR
-from casmap.training.loop import set_up, settle
+from casmap.training.loop import recompute_statistics, set_up
 from casmap.training.recipes import PAPER, QUICK
 from casmap.training.run import Run
 
@@ -44,9 +44,9 @@ DEATHS = {
     "Algorithm 1, before a checkpoint": ("add log 1", None),
     "Algorithm 1, after a checkpoint": ("add log 5", "checkpoint.safetensors"),
     "in the middle of writing a checkpoint": ("write checkpoint 3", "checkpoint.safetensors"),
-    "after the last step": ("settle", "checkpoint.safetensors"),
-    "before the teacher's first masks": ("agreement 2", None),
-    "after the teacher's first masks": ("agreement 5", None),
+    "after the last step": ("recompute_statistics", "checkpoint.safetensors"),
+    "before the first pseudo-masks": ("agreement 2", None),
+    "after the first pseudo-masks": ("agreement 5", None),
     "the second stage, before a checkpoint": ("add taught-log 1", None),
     "the second stage, after a checkpoint": ("add taught-log 19", "taught-checkpoint.safetensors"),
 }
@@ -83,8 +83,8 @@ def run(where, arguments):
         log.Log.add = killing_add
     elif what == "write":
         files.save_file = killing_save
-    elif what == "settle":
-        trainer.settle = lambda *_: die()
+    elif what == "recompute_statistics":
+        trainer.recompute_statistics = lambda *_: die()
     elif what == "line-search":
         head.cross_entropy = lambda *_: die()
     else:
@@ -160,7 +160,7 @@ def _same_tensors(one: Path, other: Path) -> bool:
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_a_killed_run_goes_on_and_ends_bit_for_bit_as_one_that_was_not(whole, killed, tmp_path, death) -> None:
+def test_a_killed_run_continues_and_ends_bit_for_bit_like_one_that_was_not(whole, killed, tmp_path, death) -> None:
     folder = tmp_path / "run"
     shutil.copytree(killed[death], folder)
     assert not (folder / "mapping.safetensors").exists()
@@ -178,25 +178,25 @@ def test_a_killed_run_goes_on_and_ends_bit_for_bit_as_one_that_was_not(whole, ki
     assert not (folder / "teacher-masks").exists()
 
 
-def test_it_goes_on_from_its_checkpoint_and_not_from_the_beginning(killed, tmp_path, monkeypatch) -> None:
+def test_it_continues_from_its_checkpoint_and_not_from_the_start(killed, tmp_path, monkeypatch) -> None:
     folder = tmp_path / "run"
     shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
     assert read_tree(folder / "checkpoint.safetensors")["step"] == 4
-    begun: list[int] = []
+    starts: list[int] = []
     real = Batches.between
 
     def between(self, start, stop, device="cpu"):
-        begun.append(start)
+        starts.append(start)
         return real(self, start, stop, device)
 
     monkeypatch.setattr(Batches, "between", between)
-    assert _casmap("train", SCENES, "--out", folder, "--resume") == 0  # without any option: they are kept
-    assert begun[0] == 4
+    assert _casmap("train", SCENES, "--out", folder, "--resume") == 0  # without options: the saved ones are used
+    assert starts[0] == 4
 
 
-def test_the_teachers_masks_that_are_there_are_not_made_anew(killed, tmp_path, monkeypatch) -> None:
+def test_pseudo_masks_that_exist_are_not_made_again(killed, tmp_path, monkeypatch) -> None:
     folder = tmp_path / "run"
-    shutil.copytree(killed["after the teacher's first masks"], folder)
+    shutil.copytree(killed["after the first pseudo-masks"], folder)
     assert [path.name for path in sorted((folder / "teacher-masks").glob("*.npy"))] == ["000000.npy", "000001.npy"]
     batches, agreement = [], second_stage.agreement
     monkeypatch.setattr(second_stage, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
@@ -212,27 +212,27 @@ def test_the_interval_of_checkpoints_may_change_and_changes_nothing(whole, kille
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "difference"),
     [
         (("--steps", "9"), "steps = 8, not 9"),
         (("--area", "0.4"), "area = 0.3, not 0.4"),
         (("--thinning", "F"), "thinning = 'L100', not 'F'"),
         (("--flip",), None),  # as it was: no difference
         (("--no-flip",), "flip = True, not False"),
-        (("--recipe", "paper", "--no-pretrained"), "was begun with"),
+        (("--recipe", "paper", "--no-pretrained"), "resume it with the same options"),
     ],
 )
-def test_resuming_with_another_option_names_the_difference(killed, tmp_path, capsys, option, said) -> None:
+def test_resuming_with_another_option_names_the_difference(killed, tmp_path, capsys, option, difference) -> None:
     folder = tmp_path / "run"
     shutil.copytree(killed["Algorithm 1, after a checkpoint"], folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     code = _casmap("train", SCENES, "--out", folder, "--resume", *option)
-    if said is None:
+    if difference is None:
         assert code == 0
         return
     assert code == 2
     complaint = capsys.readouterr().err
-    assert said in complaint
+    assert difference in complaint
     assert "resume it with the same options" in complaint
     assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
@@ -244,10 +244,10 @@ def test_a_second_start_in_a_folder_is_refused_and_touches_nothing(whole, capsys
     assert {path: path.read_bytes() for path in whole.rglob("*") if path.is_file()} == before
 
 
-def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
+def test_a_run_writes_a_mapping_a_log_and_its_options(whole) -> None:
     rows = read_log(whole / "log.csv")
     assert [row["step"] for row in rows] == list(range(1, 9))
-    # f(0) and the newest; a copy at steps 2 and 4 makes four, which is the limit: from then on one goes for each.
+    # f(0) and the newest; copies at steps 2 and 4 make four, which is the limit: then each copy replaces another.
     assert [row["samples"] for row in rows] == [2, 3, 3, 4, 4, 4, 4, 4]
     network, about = load_mapping(whole / "mapping.safetensors")
     assert about["size"] == 32
@@ -259,7 +259,7 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
     assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
     assert about["training"]["steps"] == 8
     assert about["training"]["origin"] in (whole / "run.log").read_text()
-    # A row says at which price its step was made; the file says the price that came of the last one.
+    # A row has the lambda_R of its step; the file has the lambda_R after the last step.
     assert about["training"]["lambda_r"] != pytest.approx(rows[-1]["lambda_r"])
     assert 0.5 < about["training"]["lambda_r"] / rows[-1]["lambda_r"] < 2
 
@@ -267,7 +267,7 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
 RECIPE = QUICK.replace(size=32, batch=8, epoch_share=1.0, device="cpu")
 
 
-def _players(**changes):
+def _state(**changes):
     torch.manual_seed(0)
     return set_up(Classifier("test_resnet", 4), RECIPE.replace(**changes))
 
@@ -277,14 +277,14 @@ def batches() -> Batches:
     return Batches(Scenes(classes=4, photos=16, size=32), 32, 8, (0.5,) * 3, (0.2,) * 3)
 
 
-def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monkeypatch) -> None:
-    monkeypatch.setattr(trainer, "SETTLE", 3)
-    state = _players()
-    state.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # whatever came before
+def test_saved_batch_norm_statistics_are_of_clean_photos_only(batches, monkeypatch) -> None:
+    monkeypatch.setattr(trainer, "FINAL_BATCHES", 3)
+    state = _state()
+    state.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # other statistics before
     stem = state.classifier.network.conv1
     with torch.no_grad():
         clean = [stem(images).mean(dim=(0, 2, 3)) for images, _ in batches.between(0, 3)]
-    area = settle(state, batches, torch.device("cpu"))
+    area = recompute_statistics(state, batches, torch.device("cpu"))
     found = state.classifier.network.bn1.running_mean
     torch.testing.assert_close(found, torch.stack(clean).mean(0), rtol=1e-4, atol=1e-5)
     with torch.no_grad():
@@ -295,16 +295,16 @@ def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monk
 
 
 @pytest.mark.parametrize("changes", [{"thinning": "F"}, {"freeze_batch_norm": True}])
-def test_batch_norms_that_were_to_stay_stay(batches, monkeypatch, changes) -> None:
-    monkeypatch.setattr(trainer, "SETTLE", 2)
-    state = _players(**changes)
+def test_frozen_batch_norms_do_not_change(batches, monkeypatch, changes) -> None:
+    monkeypatch.setattr(trainer, "FINAL_BATCHES", 2)
+    state = _state(**changes)
     before = copy.deepcopy(state.classifier.state_dict())
-    settle(state, batches, torch.device("cpu"))
+    recompute_statistics(state, batches, torch.device("cpu"))
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.classifier.state_dict().items())
 
 
 def test_both_learning_rates_fall_to_a_tenth_every_20_of_70_epochs(tmp_path) -> None:
-    state = _players(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
+    state = _state(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
     recipe = RECIPE.replace(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
     steps, found = 70 * 3, []
     run = Run(tmp_path / "run", recipe)
@@ -322,19 +322,19 @@ def test_the_optimisers_are_the_papers() -> None:
     sgd, adam = state.classifier_optimizer, state.mapping_optimizer
     assert isinstance(sgd, torch.optim.SGD)
     assert isinstance(adam, torch.optim.Adam)
-    told = sgd.param_groups[0]
-    assert [told[name] for name in ("lr", "momentum", "weight_decay", "nesterov")] == [0.001, 0.9, 1e-4, False]
-    told = adam.param_groups[0]
-    assert [told[name] for name in ("lr", "weight_decay", "betas", "eps")] == [0.001, 1e-4, (0.9, 0.999), 1e-8]
+    group = sgd.param_groups[0]
+    assert [group[name] for name in ("lr", "momentum", "weight_decay", "nesterov")] == [0.001, 0.9, 1e-4, False]
+    group = adam.param_groups[0]
+    assert [group[name] for name in ("lr", "weight_decay", "betas", "eps")] == [0.001, 1e-4, (0.9, 0.999), 1e-8]
     assert isinstance(state.lambda_r, FixedLambdaR)
     assert state.lambda_r.value == pytest.approx(10.0 * torch.log(torch.tensor(4.0)).item() / 6.907755)
     assert state.clip == 10.0
 
 
 def test_lambda_is_a_number_or_found_for_an_area() -> None:
-    assert isinstance(_players(area=0.4).lambda_r, AreaController)
-    assert _players(area=0.4).lambda_r.target == 0.4
-    fixed = _players(lambda_r=3.0).lambda_r
+    assert isinstance(_state(area=0.4).lambda_r, AreaController)
+    assert _state(area=0.4).lambda_r.target == 0.4
+    fixed = _state(lambda_r=3.0).lambda_r
     assert isinstance(fixed, FixedLambdaR)
     assert fixed.value == 3.0
 

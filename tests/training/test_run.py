@@ -12,23 +12,26 @@ PHOTOS = Scenes(classes=3, photos=6, size=32)
 
 
 def _begin(folder) -> None:
-    with Run(folder, QUICK).begun(PHOTOS):
+    with Run(folder, QUICK).started(PHOTOS):
         pass
 
 
 def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path) -> None:
     _begin(tmp_path / "run")
-    with pytest.raises(UserError, match="already holds a run: go on with --resume, or choose another --out"):
+    with pytest.raises(
+        UserError,
+        match=r"already holds a run: continue it with resume = True \(--resume\), or .* another folder, out \(--out\)",
+    ):
         Run(tmp_path / "run", QUICK.replace(seed=1))
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"steps": 9}, r"begun with steps = 450, not 9"),
-        ({"thinning": "F"}, r"begun with thinning = 'L100', not 'F'"),
-        ({"lambda_r": 2.0}, r"begun with area = 0.25, not None"),
-        ({"seed": 1}, r"begun with seed = 0, not 1"),
+        ({"steps": 9}, r"with steps = 450, not 9"),
+        ({"thinning": "F"}, r"with thinning = 'L100', not 'F'"),
+        ({"lambda_r": 2.0}, r"with area = 0.25, not None"),
+        ({"seed": 1}, r"with seed = 0, not 1"),
     ],
 )
 def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path, change, said) -> None:
@@ -42,9 +45,9 @@ def test_a_run_is_resumed_only_with_its_own_photos(tmp_path, change) -> None:
     _begin(tmp_path / "run")
     others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
     resumed = Run(tmp_path / "run", QUICK, resume=True)
-    with pytest.raises(UserError, match="was begun with other photos"), resumed.begun(others):
+    with pytest.raises(UserError, match="was started with other photos"), resumed.started(others):
         pass
-    with resumed.begun(PHOTOS):
+    with resumed.started(PHOTOS):
         pass
 
 
@@ -53,7 +56,7 @@ def test_a_run_is_resumed_only_with_scenes_drawn_alike(tmp_path, change) -> None
     _begin(tmp_path / "run")
     others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
     resumed = Run(tmp_path / "run", QUICK, resume=True)
-    with pytest.raises(UserError, match="was begun with other photos"), resumed.begun(others):
+    with pytest.raises(UserError, match="was started with other photos"), resumed.started(others):
         pass
 
 
@@ -70,20 +73,20 @@ def test_what_a_killed_run_was_writing_is_gone_when_it_is_resumed(tmp_path, left
     _begin(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     (tmp_path / "run" / left).write_text("half of i")
-    with Run(tmp_path / "run", QUICK, resume=True).begun(PHOTOS):
+    with Run(tmp_path / "run", QUICK, resume=True).started(PHOTOS):
         assert {path.name for path in (tmp_path / "run").iterdir()} == names
 
 
 def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK, resume=True)
     assert not run.resumed
-    with run.begun(PHOTOS):
+    with run.started(PHOTOS):
         assert (tmp_path / "run" / "recipe.json").read_text() == QUICK.to_json()
 
 
 def _slip(folder, trained: bytes | None = None) -> None:
     """A run that ends with a mistake of the user's, maybe after hours of work."""
-    with Run(folder, QUICK).begun(PHOTOS):
+    with Run(folder, QUICK).started(PHOTOS):
         if trained:
             (folder / "classifier.safetensors").write_bytes(trained)
         raise UserError("a slip")
@@ -114,9 +117,9 @@ def test_beginning_a_run_deletes_no_file_of_the_users(tmp_path) -> None:
 
 def test_what_a_run_says_is_kept(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK)
-    with run.begun(PHOTOS):
-        run.say("f(0) is here.")
-        run.say("So is m.")
+    with run.started(PHOTOS):
+        run.message("f(0) is here.")
+        run.message("So is m.")
     assert (tmp_path / "run" / "run.log").read_text() == "f(0) is here.\nSo is m.\n"
 
 

@@ -1,6 +1,7 @@
-"""From a folder of photos to a run: what is refused, said, and returned."""
+"""From a folder of photos to a run: errors, messages and results."""
 
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch) -> None:
-    """No test asks the network whether weights can be had."""
+    """No test contacts the network to look for weights."""
     for module in (budget, first):
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
@@ -31,7 +32,7 @@ def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_pat
         (pets / "cat" / name).write_bytes(b"heic")
     options = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
     trained = train(pets, out=tmp_path / "run", recipe="quick", reporter=heard, **options)
-    assert heard.warnings[0].startswith("Photos left out: 2, the first cat/1.HEIC: no kind of file that casmap opens. ")
+    assert heard.warnings[0].startswith("Skipping 2 photos, the first: cat/1.HEIC")
     assert f"casmap data check {pets}" in heard.warnings[0]
     assert trained.warnings[0] == heard.warnings[0]
 
@@ -42,21 +43,21 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
 ) -> None:
     photos = make_folder(tmp_path / "photos")
     said = {**CPU, "backbone": backbone, "pretrained": False, "second_stage_steps": 5}
-    with pytest.raises(UserError, match="--second-stage-steps 0"):
+    with pytest.raises(UserError, match=r"second_stage_steps = 0 \(--second-stage-steps 0\)"):
         train(photos, out=tmp_path / "run", recipe="quick", **said)
     assert not (tmp_path / "run").exists()
 
 
 def test_one_class_only_is_refused(tmp_path, make_folder) -> None:
     make_folder(tmp_path / "photos", classes=("ant",))
-    with pytest.raises(UserError, match="of one class, 'ant': a classifier needs at least two"):
+    with pytest.raises(UserError, match="of one class, 'ant': a classifier needs at least two classes"):
         train(str(tmp_path / "photos"), out=tmp_path / "run", **CPU)
     assert not (tmp_path / "run").exists()
 
 
 def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_folder) -> None:
     make_folder(tmp_path / "photos", each=1)
-    with pytest.raises(UserError, match="cannot be fetched from here"):
+    with pytest.raises(UserError, match="cannot be downloaded"):
         train(tmp_path / "photos", out=tmp_path / "run", recipe="paper", **CPU)
     assert not (tmp_path / "run").exists()
 
@@ -65,9 +66,9 @@ def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_fo
     ("options", "says"),
     [
         ({"aera": 0.4}, r"no option 'aera'; did you mean area\?"),
-        ({"area": 4.0}, "area must lie between"),
+        ({"area": 4.0}, "area must be between"),
         ({"backbone": 3}, "The option backbone cannot be 3"),
-        ({"compile": True}, "The option compile is gone since casmap 0.2.0"),
+        ({"compile": True}, "The option compile was removed in casmap 0.2.0"),
     ],
 )
 def test_a_slip_in_an_option_is_told_before_photos_are_opened(options, says) -> None:
@@ -88,12 +89,12 @@ def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path, make_folder, heard
     assert trained.mapping.exists()
     assert (trained.steps, trained.origin.split(",")[0]) == (2, "f(0) is test_resnet with random weights")
     said = heard.said
-    assert "12 photos of 3 classes. Chosen:" in said
-    assert "To change it: casmap train" in said
+    assert "Found 12 photos of 3 classes." in said
+    assert "To change them: casmap train" in said
     assert "--steps 2 --second-stage-steps 0 --area 0.5" in said
-    assert "This will take about" in said
+    assert said.count("Estimated time: about") == 1
     assert trained.origin in said
-    assert "Thinning L100: the sample set takes at most" in said
+    assert "Thinning L100: the sample set F of earlier classifiers uses at most" in said
     assert trained.origin in (tmp_path / "run" / "run.log").read_text()
 
 
@@ -105,7 +106,11 @@ def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_re
     run = tmp_path / "run"
     options = TINY | {"batch": 24, "steps": 1, "area": 0.02, "unreadable": 0.2, "smallest_crop": 1.0}
     trained = train(photos, out=run, recipe="quick", reporter=heard, **options)
-    signs = ("f(0) gets only", "the masks cover", "1 of 24 photos could not be read and are left out: bee/3.png.")
+    signs = (
+        "f(0) has an accuracy of only",
+        "The masks cover",
+        "1 of 24 photos could not be read and are left out: bee/3.png.",
+    )
     for warning, sign in zip(trained.warnings, signs, strict=True):
         assert sign in warning
     assert trained.warnings == tuple(heard.warnings)
@@ -123,7 +128,7 @@ def test_what_a_killed_run_had_warned_of_is_told_once(tmp_path, make_folder, hea
     (run / "mapping.safetensors").unlink()  # as if it had been killed before its last file
     again = train(photos, out=run, resume=True, reporter=heard)
     assert again.warnings == trained.warnings
-    assert heard.warnings == [one for one in trained.warnings if "the masks cover" in one]  # f(0) is there already
+    assert heard.warnings == [one for one in trained.warnings if "The masks cover" in one]  # f(0) is there already
 
 
 @pytest.mark.parametrize(
@@ -148,5 +153,44 @@ def test_a_classifier_alone_is_a_file_with_an_origin(tmp_path, make_folder, hear
     )
     assert trained.classifier == tmp_path / "run" / "classifier.safetensors"
     assert trained.classifier.exists()
-    assert trained.origin == heard.messages[-1]
+    assert heard.messages[-1] == f"Initial classifier: {trained.origin}"
     assert trained.warnings == tuple(heard.warnings)
+
+
+@pytest.fixture
+def unsorted_photos(tmp_path, make_folder):
+    """A folder of photos without class folders, and a CSV file that gives their classes."""
+    sorted_photos, photos = make_folder(tmp_path / "sorted"), tmp_path / "photos"
+    photos.mkdir()
+    rows = ["file,xmin,ymin,xmax,ymax,class"]
+    for path in sorted(sorted_photos.rglob("*.png")):
+        path.rename(photos / f"{path.parent.name}{path.name}")
+        rows.append(f"photos/{path.parent.name}{path.name},1,1,20,20,{path.parent.name}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    return photos, tmp_path / "labels.csv"
+
+
+@pytest.mark.parametrize("name", ["labels", "boxes"])  # boxes: the name in 0.1.0
+@pytest.mark.parametrize("function", [train, train_classifier])
+def test_labels_give_the_classes_of_photos_in_no_class_folder(tmp_path, unsorted_photos, heard, function, name) -> None:
+    photos, labels = unsorted_photos
+    function(photos, out=tmp_path / "run", recipe="quick", reporter=heard, **{name: labels}, **TINY)
+    assert "Found 12 photos of 3 classes." in heard.messages
+    assert json.loads((tmp_path / "run" / "photos.json").read_text())["classes"] == ["ant", "bee", "cat"]
+
+
+def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, heard) -> None:
+    photos = make_folder(tmp_path / "photos")
+    options = {**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "threads": 1}
+    train(photos, out=tmp_path / "run", reporter=heard, **options)
+    assert heard.messages[:4] == [
+        f"Reading photos: {photos}",
+        "Found 12 photos of 3 classes.",
+        "Timing a training step on this machine.",
+        "Options chosen for these photos and this machine:",
+    ]
+    options = [message for message in heard.messages if message.startswith("  ")]
+    assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
+    (estimate,) = [message for message in heard.messages if "Estimated time" in message]
+    assert heard.messages[4:].index(estimate) == len(options) + 1  # after the command that changes them
+    assert not any("30 minutes" in message for message in heard.messages)

@@ -44,9 +44,9 @@ def test_how_many_copies_there_may_be(name, copies) -> None:
     assert find_thinning(name).copies(30) == copies
 
 
-def test_the_one_that_makes_room_is_drawn_evenly() -> None:
+def test_the_evicted_copy_is_drawn_uniformly() -> None:
     thinning = find_thinning("L100")
-    drawn = [thinning.makes_room(3, np.random.default_rng(seed)) for seed in range(300)]
+    drawn = [thinning.evict(3, np.random.default_rng(seed)) for seed in range(300)]
     assert all(70 < drawn.count(place) < 130 for place in range(3))  # 100 each, give or take 3.7 sd
 
 

@@ -4,7 +4,7 @@
 
 A winner is drawn top down, each neuron by its share in exciting the one above: the map is the probability to pass a
 place. Contrast: below the head, the probabilities of a class that is "not c", with the weights negated, are taken away;
-the difference, with its sign, goes on down to a layer with an eighth of the picture's side, as the paper's pool2 and
+the difference, with its sign, goes on down to a layer with an eighth of the image size, as the paper's pool2 and
 res3a have, and only there what is left below 0 is cut off. Zennit has the rule.
 """
 
@@ -17,7 +17,7 @@ from zennit.types import Activation
 
 from casmap.baselines import BASELINES, Baseline
 from casmap.baselines.support.relevance import EPSILON, MergedNorms, SharedSums, not_in_place
-from casmap.errors import Unsuited
+from casmap.errors import UnsupportedBackbone
 from casmap.evaluation.rules import MeanLevel
 from casmap.models.class_activation import last_features, linear_head
 from casmap.models.classifier import Classifier
@@ -44,7 +44,7 @@ def excitation_backprop(classifier: Classifier, images: Tensor, classes: Tensor)
             _, stages, features = classifier.forward_features(images)
         layer = next((stage for stage in stages if images.shape[-1] / stage.shape[-1] >= STRIDE), None)
         if layer is None:
-            raise Unsuited(f"{classifier.backbone} has no feature maps with an eighth of the picture's side.")
+            raise UnsupportedBackbone(f"{classifier.backbone} has no feature maps with an eighth of the image size.")
         contrast = contrasted(features.detach(), head.weight[classes])
         (found,) = torch.autograd.grad(features, layer, contrast)
     return relu(found.sum(dim=1))

@@ -1,42 +1,50 @@
-"""What the command line prints: messages and progress with Rich, complaints to stderr."""
+"""The output of the command line: messages and progress with Rich on stdout, errors on stderr."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import typer
 from rich.console import Console
 
 from casmap.reporting import Advance, Reporter
 
-# Names of files are printed as they are: "cat [copy].jpg" is no markup and ":smile:.png" no emoji.
-# Of several processes that torchrun starts, the first speaks; all of them may complain.
+# File names are printed unchanged: "cat [copy].jpg" is not markup and ":smile:.png" not an emoji.
+# Of the processes that torchrun starts, only the first prints messages; all of them print errors.
 console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
 complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 class RichReporter(Reporter):
-    """Shows what the library reports on a console."""
+    """Shows what the library reports on a console.
 
-    def __init__(self, to: Console = console) -> None:
-        self.console = to
+    interval: seconds between two lines of progress if the output is not a terminal.
+    """
+
+    def __init__(self, to: Console = console, interval: float = 30.0) -> None:
+        self.console, self.interval = to, interval
 
     def heading(self, title: str) -> None:
-        """A line across the screen."""
+        """Print a title on a line across the screen."""
         self.console.rule(title)
 
     def message(self, text: str) -> None:
-        """A line as it is, never broken: names of files can be copied."""
+        """Print a line without wrapping it, so that file names can be copied."""
         self.console.print(text, soft_wrap=True)
 
     def warning(self, text: str) -> None:
-        """The same in yellow."""
+        """Print a line in yellow without wrapping it."""
         self.console.print(text, style="yellow", soft_wrap=True)
 
     @contextmanager
     def progress(self, label: str, total: int, start: int = 0, lasting: bool = False) -> Iterator[Advance]:
-        """A bar; a lasting one has counts, times and a note."""
-        from rich import progress  # a tenth of the time of --help, which shows no bar
+        """Show a bar, or print plain lines if the output is not a terminal; a lasting bar shows counts and times."""
+        if not (self.console.is_interactive or self.console.is_jupyter):
+            yield self._lines(label, total, start, lasting)
+            return
+        from rich import progress  # takes a tenth of the time of --help, which shows no bar
 
         columns = (
             progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
@@ -50,18 +58,35 @@ class RichReporter(Reporter):
 
             yield advance
 
+    def _lines(self, label: str, total: int, start: int, lasting: bool) -> Advance:
+        """Print a line at most every `interval` seconds and, of lasting progress, one at its end."""
+        began = printed = time.monotonic()
+        done = start
+
+        def advance(steps: int = 1, note: str = "") -> None:
+            nonlocal done, printed
+            done, now = done + steps, time.monotonic()
+            if now - printed >= self.interval or (lasting and done == total):
+                printed = now
+                took = now - began
+                left = timedelta(seconds=round(took / max(1, done - start) * (total - done)))
+                when = f"{left} left" if done < total else f"took {timedelta(seconds=round(took))}"
+                self.message(", ".join(filter(None, (f"{label}: {done} of {total}", when, note))))
+
+        return advance
+
 
 reporter = RichReporter()
 
 
 def complain(sentence: str) -> None:
-    """Print a sentence to stderr."""
+    """Print an error to stderr."""
     complaints.print("casmap:", style="bold red", end=" ")
     complaints.print(sentence, soft_wrap=True)
 
 
 def name_skipped(skipped: list[str]) -> None:
-    """Say why photos were left out; the exit code tells it too."""
+    """Print the skipped photos with the reason for each, and exit with code 1."""
     for complaint in skipped:
         complain(f"skipped: {complaint}")
     raise typer.Exit(1)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from casmap.training.recipes import CHOICES, GONE, RENAMED, Recipe
+from casmap.training.recipes import CHOICES, REMOVED, RENAMED, Recipe
 
 RecipeName = Annotated[
     str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file (default: chosen automatically)")
@@ -48,12 +48,12 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     kinds = get_type_hints(Recipe)
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
     options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
-    options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in GONE.items()]
+    options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in REMOVED.items()]
     options += [_option(old, kinds[new], f"the old name of {new}", hidden=True) for old, new in RENAMED.items()]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
-        changes = {name: value for name in (*fields, *GONE, *RENAMED) if (value := arguments.pop(name)) is not None}
+        changes = {name: value for name in (*fields, *REMOVED, *RENAMED) if (value := arguments.pop(name)) is not None}
         command(**arguments, changes=changes)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options

@@ -6,22 +6,29 @@ from typing import Annotated, Any
 import typer
 
 from casmap.cli.console import console, reporter
-from casmap.cli.options import Data, Labels, Out, RecipeName, Resume, Split, with_recipe_options
+from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
+
+Labels = Annotated[
+    Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
+]
+OldLabels = Annotated[Path | None, typer.Option("--boxes", hidden=True, help="the name of --labels in casmap 0.1.0")]
 
 
 @with_recipe_options
 def train(
     data: Data, out: Out = Path("runs/casm"), recipe: RecipeName = None,
     classifier: Annotated[
-        str | None, typer.Option(help="f(0): a classifier casmap wrote, or a safetensors file of the backbone")
+        str | None,
+        typer.Option(help="f(0), the initial classifier: a file that casmap wrote, or weights of the backbone"),
     ] = None,
-    resume: Resume = False, boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
+    resume: Resume = False, labels: Labels = None, boxes: OldLabels = None, split: Split = None,
+    changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Train a mapping on photos with class labels; what you do not say is chosen for you."""
+    """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
     from casmap.training import start
 
     trained = start.train(
-        data, out=out, recipe=recipe, classifier=classifier, resume=resume, boxes=boxes, split=split,
+        data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
         reporter=reporter, **changes or {},
     )  # fmt: skip
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
@@ -37,12 +44,13 @@ def train(
 @with_recipe_options
 def classifier(
     data: Data, out: Out = Path("runs/classifier"), recipe: RecipeName = None, resume: Resume = False,
-    boxes: Labels = None, split: Split = None, changes: dict[str, Any] | None = None,
+    labels: Labels = None, boxes: OldLabels = None, split: Split = None, changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Train a classifier only, as f(0) is trained: for train --classifier, for study figure3 --classifier."""
+    """Train only a classifier, the way train trains f(0), for train --classifier or study figure3 --classifier."""
     from casmap.training import start
 
     trained = start.train_classifier(
-        data, out=out, recipe=recipe, resume=resume, boxes=boxes, split=split, reporter=reporter, **changes or {}
-    )
+        data, out=out, recipe=recipe, resume=resume, labels=labels or boxes, split=split, reporter=reporter,
+        **changes or {},
+    )  # fmt: skip
     console.print(f"\nClassifier: {trained.classifier}", soft_wrap=True)

@@ -1,1 +1,1 @@
-"""The two networks and their files."""
+"""Classifier, mapping, and the files they are saved in."""

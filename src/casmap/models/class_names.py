@@ -1,4 +1,4 @@
-"""What people call a class: ImageNet's photos lie in folders with names such as n02123045, a tabby."""
+"""Readable names of ImageNet's classes, whose folders are named like n02123045 (tabby)."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ from timm.data.imagenet_info import ImageNetInfo
 
 
 def titles_of(classes: list[str]) -> list[str]:
-    """A title for each class: the first of WordNet's words, with the class where two share it; else the class itself.
+    """A title for each class: WordNet's first word, with the class if two share it; for other classes the class itself.
 
     >>> titles_of(["n02123045", "n02012849", "n03126707", "my cat"])
     ['tabby', 'crane n02012849', 'crane n03126707', 'my cat']

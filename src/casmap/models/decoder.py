@@ -14,12 +14,12 @@ FILTERS = 64  # of each 1x1 convolution, as in the paper's supplement
 
 
 class Decoder(nn.Module):
-    """Stages of an encoder in, a mask out.
+    """Computes a mask from the stages of an encoder.
 
-    Each stage: 1x1 convolution with 64 filters, batch norm, ReLU, bilinear rescaling to a quarter of the picture. Then,
-    on all of them concatenated: one 3x3 convolution, sigmoid, nearest upscaling to the picture's size.
+    Each stage: 1x1 convolution with 64 filters, batch norm, ReLU, bilinear rescaling to a quarter of the image's size.
+    Then, on their concatenation: one 3x3 convolution, sigmoid, nearest upscaling to the image's size.
 
-    with_cam: the last stage is the probability-weighted class activation map; the paper has none.
+    with_cam: the last stage is the probability-weighted class activation map, which the paper does not have.
 
     forward: stages, each (N, channels_i, h_i, w_i), and the size (H, W) -> mask (N, 1, H, W) in 0..1.
 
@@ -39,17 +39,17 @@ class Decoder(nn.Module):
         self.mask = MaskFilter(len(stage_channels))
 
     def forward(self, stages: Sequence[Tensor], size: Sequence[int]) -> Tensor:
-        """The mask of a picture of `size`, from its stages."""
+        """The mask (N, 1, H, W) of images of `size`, from their stages."""
         quarter = [(side + 3) // 4 for side in size]
         hidden = [lateral(stage) for lateral, stage in zip(self.lateral, stages, strict=True)]
         return interpolate(torch.sigmoid(self.mask(hidden, quarter)), list(size), mode="nearest")
 
 
 class MaskFilter(nn.Conv2d):
-    """One 3x3 filter over stages that are rescaled and concatenated, without making that tensor, the largest of all.
+    """A 3x3 convolution of the rescaled, concatenated stages that never builds this tensor, the largest of the network.
 
-    The filter sums nine 1x1 convolutions, each shifted; and a 1x1 convolution may as well come before the rescaling,
-    which treats all channels alike. So nine channels of a stage are rescaled instead of 64.
+    A 3x3 convolution is the sum of nine shifted 1x1 convolutions, and a 1x1 convolution commutes with the rescaling,
+    which treats all channels alike. So 9 channels of each stage are rescaled instead of 64.
 
     forward: hidden stages, each (N, 64, h_i, w_i), and a size (h, w) -> (N, 1, h, w).
     """
@@ -58,7 +58,7 @@ class MaskFilter(nn.Conv2d):
         super().__init__(FILTERS * stages, 1, 3, padding=1)
 
     def forward(self, hidden: Sequence[Tensor], size: Sequence[int]) -> Tensor:  # type: ignore[override]
-        """The logits of a mask of `size`."""
+        """The logits of the mask (N, 1, *size)."""
         taps = self.weight.view(len(hidden), FILTERS, 9, 1, 1).transpose(1, 2)  # (stages, 9, 64, 1, 1)
         small = [conv2d(stage, tap) for stage, tap in zip(hidden, taps, strict=True)]
         summed = reduce(torch.add, [interpolate(x, size, mode="bilinear", align_corners=False) for x in small])
@@ -67,9 +67,9 @@ class MaskFilter(nn.Conv2d):
 
 
 class Mapping(nn.Module):
-    """m(x): a decoder on the classifier's own stages (shared encoder), or on those of an encoder of its own.
+    """m(x): a decoder on the classifier's stages (shared encoder) or on those of its own encoder.
 
-    The shared encoder is not trained by the score: its stages come in detached. One of its own is, unless it is fixed.
+    The score does not train a shared encoder, whose stages are detached. It trains an own encoder unless that is fixed.
     """
 
     def __init__(self, stage_channels: Sequence[int], encoder: Classifier | None = None, fixed: bool = False) -> None:
@@ -79,14 +79,14 @@ class Mapping(nn.Module):
             encoder.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> "Mapping":
-        """Set the mode of all that is trained: the batch norms of a fixed encoder stay as they are."""
+        """Set the training mode; a fixed encoder stays in eval mode."""
         super().train(mode)
         if self.encoder is not None and self.fixed:
             self.encoder.eval()
         return self
 
     def forward(self, images: Tensor, stages: Sequence[Tensor]) -> Tensor:
-        """Masks (N, 1, H, W) of images (N, 3, H, W); `stages` are the classifier's for the same images."""
+        """Masks (N, 1, H, W) of images (N, 3, H, W); stages: those of the classifier for the same images."""
         if self.encoder is None:
             stages = [stage.detach() for stage in stages]
         else:

@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors with JSON beside them, written whole, read without ever unpickling."""
+"""Files of tensors: safetensors with JSON metadata, written atomically, read without unpickling."""
 
 import json
 from collections.abc import Callable
@@ -26,10 +26,10 @@ def write_tree(path: str | Path, tree: Any) -> None:
     """Write nested dicts and lists of tensors, numbers and strings."""
     tensors: dict[str, Tensor] = {}
     skeleton = _take_tensors(tree, "", tensors)
-    with whole_file(path) as aside:
+    with whole_file(path) as temporary:
         try:
-            save_file(tensors, str(aside), {"tree": json.dumps(skeleton)})
-        except SafetensorError as error:  # its own kind of OSError: a full disk, say
+            save_file(tensors, str(temporary), {"tree": json.dumps(skeleton)})
+        except SafetensorError as error:  # raised instead of OSError, e.g. if the disk is full
             raise UserError(f"Cannot write {path}: {error}.") from error
 
 
@@ -44,8 +44,9 @@ def read_tree(path: str | Path) -> Any:
 
 def save_classifier(path: str | Path, classifier: Classifier, classes: list[str], about: dict[str, Any]) -> None:
     """Write a classifier with its class names."""
-    said = {"backbone": classifier.backbone, "classes": classes, "mean": classifier.mean, "std": classifier.std}
-    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": said | about, "classifier": dict(classifier.state_dict())})
+    metadata = {"backbone": classifier.backbone, "classes": classes, "mean": classifier.mean, "std": classifier.std}
+    about, weights = metadata | about, dict(classifier.state_dict())
+    write_tree(path, {"format": CLASSIFIER_FORMAT, "about": about, "classifier": weights})
 
 
 def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
@@ -54,18 +55,18 @@ def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
 
 
 def save_mapping(path: str | Path, network: SaliencyNetwork, about: dict[str, Any]) -> None:
-    """Write a mapping: encoder, decoder, and all that is needed to use them."""
+    """Write a mapping: encoder, decoder, and the metadata that is needed to use them."""
     about = network.about() | about
     write_tree(path, {"format": MAPPING_FORMAT, "about": about, "network": dict(network.state_dict())})
 
 
 def load_mapping(path: str | Path) -> tuple[SaliencyNetwork, dict[str, Any]]:
-    """Read a mapping and what is said about it."""
+    """Read a mapping and its metadata."""
     return _load(path, MAPPING_FORMAT, "network", _mapping)
 
 
 def _load(path: str | Path, kind: str, weights: str, build: Callable[[Any], Network]) -> tuple[Network, dict[str, Any]]:
-    """Read a file of one format: build the network that it describes, then put in the weights."""
+    """Read a file of one format: build the network that its metadata describe, then load its weights."""
     tree, name = read_tree(path), kind.split("-")[1]
     if not isinstance(tree, dict) or tree.get("format") != kind:
         raise UserError(f"{path} is not a casmap {name}.")
@@ -74,13 +75,13 @@ def _load(path: str | Path, kind: str, weights: str, build: Callable[[Any], Netw
         network = build(about)
         network.load_state_dict(tree[weights])
     except (KeyError, TypeError, RuntimeError) as error:
-        raise UserError(f"{path} is a damaged {name}: {str(error).splitlines()[0]}") from error
+        raise UserError(f"The {name} {path} is damaged: {str(error).splitlines()[0].rstrip('.')}.") from error
     return network.eval(), about
 
 
 def _classifier(about: Any) -> Classifier:
     if not (isinstance(about["backbone"], str) and isinstance(about["classes"], list)):
-        raise TypeError("its description is not one that casmap writes")
+        raise TypeError("its metadata lack the backbone or the classes")
     classifier = Classifier(about["backbone"], len(about["classes"]))
     classifier.mean, classifier.std = tuple(about["mean"]), tuple(about["std"])
     return classifier
@@ -88,32 +89,33 @@ def _classifier(about: Any) -> Classifier:
 
 def _mapping(about: Any) -> SaliencyNetwork:
     if not (isinstance(about["size"], int) and about["size"] >= 32):
-        raise TypeError("it does not say for which size it is")
+        raise TypeError("its metadata lack the size")
     encoder = _classifier(about)
-    decoder = Decoder(encoder.stage_channels, (about.get("with_cam") or about.get("believes")) is True)
+    with_cam = (about.get("with_cam") or about.get("believes")) is True  # "believes" in files of 0.1.0
+    decoder = Decoder(encoder.stage_channels, with_cam)
     return SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of any safetensors file, and its metadata."""
     if Path(path).is_dir():
-        raise UserError(f"{path} is a folder: name the file in it, such as {Path(path) / 'mapping.safetensors'}.")
+        raise UserError(f"{path} is a folder: give a file in it, such as {Path(path) / 'mapping.safetensors'}.")
     try:
         with safe_open(str(path), framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except (SafetensorError, OSError, ValueError) as error:
-        raise UserError(f"{path} is not a safetensors file that can be read.") from error
+        raise UserError(f"{path} is not a readable safetensors file.") from error
 
 
 def _take_tensors(tree: Any, at: str, tensors: dict[str, Tensor]) -> Any:
-    """Replace each tensor by a note of its name."""
+    """Move the tensors of a tree to `tensors` and leave references to them in their place."""
     if isinstance(tree, Tensor):
         tensors[at] = tree.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {"$tensor": at}
     if isinstance(tree, dict):
-        # Optimisers number their parameters: such keys come back as whole numbers.
+        # Optimizers number their parameters; these keys are read back as ints.
         numbered = bool(tree) and all(isinstance(key, int) for key in tree)
         items = {str(key): _take_tensors(value, f"{at}/{key}", tensors) for key, value in tree.items()}
         return {"$numbered": items} if numbered else items
@@ -123,6 +125,7 @@ def _take_tensors(tree: Any, at: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def _put_tensors(tree: Any, tensors: dict[str, Tensor]) -> Any:
+    """Replace the references of `_take_tensors` by the tensors."""
     if isinstance(tree, dict):
         if "$tensor" in tree:
             return tensors[tree["$tensor"]]

@@ -1,4 +1,4 @@
-"""A network that only looks has constant batch norms: each is a scale and a shift that the layer before it can do."""
+"""Fold batch norms, which are constant at inference, into the convolutions before them."""
 
 import copy
 
@@ -9,14 +9,14 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from casmap.models.classifier import Classifier
 
-CLOSE = 1e-3  # of the largest logit
+CLOSE = 1e-3  # maximum change of a logit, relative to the largest logit
 
 
 def folded(classifier: Classifier) -> Classifier:
-    """A copy in which batch norms are part of the convolutions before them, channels last: 1.4 times as fast.
+    """A copy with batch norms folded into the convolutions before them, channels last: 1.4 times as fast.
 
-    Which layer is before which is told by the order in which they were made, and then checked: a backbone that is
-    built otherwise, or has no batch norms, comes back as it is.
+    The order of layers is taken from the order of their definition, and the result is checked. A backbone that is
+    defined in another order, or has no batch norms, is returned unchanged.
 
     >>> f = Classifier("test_resnet", classes=5).eval()
     >>> sum(isinstance(layer, _BatchNorm) for layer in folded(f).modules())
@@ -31,7 +31,7 @@ def folded(classifier: Classifier) -> Classifier:
             last = path, layer
         elif isinstance(layer, _BatchNorm) and last is not None and last[1].out_channels == layer.num_features:
             copied.set_submodule(last[0], fuse_conv_bn_eval(last[1], layer))
-            # timm's batch norm has the activation within.
+            # timm's batch norm contains the activation.
             copied.set_submodule(path, nn.Sequential(*layer.children()))
             last = None
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a mapping file holds: encoder and decoder, one forward pass from photos to masks."""
+"""The network of a mapping file: encoder and decoder, one forward pass from images to masks."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from casmap.models.decoder import Decoder
 
 
 class SaliencyNetwork(nn.Module):
-    """Photos in, masks out; and the class, where the encoder is a classifier's.
+    """Computes masks and, if the encoder is a classifier's, logits.
 
     forward: normalised images (N, 3, H, W) -> masks (N, 1, H, W) in 0..1, logits (N, classes).
     """
 
-    concurrent = False  # torch's threads are shared by all that call it
+    concurrent = False  # torch's threads are shared by all callers
 
     def __init__(self, encoder: Classifier, decoder: Decoder, classes: list[str], predicts: bool) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
-        self.mean, self.std = encoder.mean, encoder.std  # of the pixels, from 0 to 1, for which the network is made
+        self.mean, self.std = encoder.mean, encoder.std  # with which pixels in 0..1 are normalised
         self.classes = classes
-        self.predicts = predicts  # a separate encoder was never trained to tell classes
+        self.predicts = predicts  # a separate encoder is not trained to classify
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Masks and logits of `images`, in one pass."""
@@ -37,12 +37,12 @@ class SaliencyNetwork(nn.Module):
         device = next(self.parameters()).device
         with torch.inference_mode():
             # Channels last: 1.2 times as fast on a CPU (benchmarks/layout.py).
-            pictures = torch.from_numpy(images).to(device, memory_format=torch.channels_last)
-            masks, logits = self.eval()(pictures)
+            tensor = torch.from_numpy(images).to(device, memory_format=torch.channels_last)
+            masks, logits = self.eval()(tensor)
         return masks[:, 0].cpu().numpy(), logits.cpu().numpy()
 
     def about(self) -> dict[str, Any]:
-        """What a file must say for the network to be built again."""
+        """The metadata from which the network can be built again."""
         return {
             "backbone": self.encoder.backbone, "classes": self.classes, "predicts": self.predicts,
             "with_cam": self.decoder.with_cam, "mean": self.mean, "std": self.std,

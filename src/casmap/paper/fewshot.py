@@ -17,7 +17,7 @@ from casmap.paper.setting import Setting, thinned
 from casmap.paper.table2 import measure
 from casmap.paper.trainings import begin
 from casmap.reporting import SILENT, Reporter
-from casmap.training.first_classifier import is_ready
+from casmap.training.first_classifier import is_pretrained_for
 
 COUNTS = (1, 3, 10, 30)
 TENTH = 0.1
@@ -44,7 +44,7 @@ def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> 
         return measure(SaliencyMapper.load(trainings.mapping(sets[count], recipe, first)), held_out)
 
     lines: dict[str, dict[str, Number]] = {}
-    for name in (WITH_ALL,) if is_ready(photos, setting.recipe) else (WITH_ALL, WITH_FEW):
+    for name in (WITH_ALL,) if is_pretrained_for(photos, setting.recipe) else (WITH_ALL, WITH_FEW):
         for count in sets:
             own = name == WITH_FEW and count != "all"  # with all photos, both are the same
             part = study.part(f"{count} {'few' if own else 'all'}", partial(measured, count, own))

@@ -22,7 +22,7 @@ from casmap.baselines.support import black_box, blurring, relevance
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
-from casmap.errors import Unsuited, UserError
+from casmap.errors import UnsupportedBackbone, UserError
 from casmap.evaluation.evaluate import Floats, System, center_system, whole_system
 from casmap.evaluation.rules import Rule
 from casmap.evaluation.table import system_of
@@ -222,9 +222,9 @@ def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, seen: Indices,
         try:
             maps.masks(seen, crops.drawn[:1])
         except FAILURES as error:
-            raise Unsuited(str(error)) from error
+            raise UnsupportedBackbone(str(error)) from error
         return maps
-    except Unsuited as error:
+    except UnsupportedBackbone as error:
         name, without = FALLBACK.backbone, f"{baseline.name} cannot explain a {data.classifier.backbone}"
         if data.photos is None:
             raise UserError(
@@ -233,7 +233,7 @@ def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, seen: Indices,
         data.reporter.message(f"{without}, and explains a {name} instead: {error}")
     learned = data.folder / name
     run = Run(learned, FALLBACK, resume=True, reporter=data.reporter)
-    with run.begun(data.photos):
+    with run.started(data.photos):
         trained, _ = first_classifier(data.photos, FALLBACK, run)
     classifier = trained.cpu().eval().requires_grad_(False)
     instead = replace(data, classifier=classifier, file=learned / "classifier.safetensors", folder=learned)

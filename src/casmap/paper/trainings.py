@@ -36,7 +36,7 @@ class Trainings:
         if not done.exists():
             self.reporter.heading(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
             run = Run(folder, recipe, resume=True, reporter=self.reporter)
-            with run.begun(photos):
+            with run.started(photos):
                 first_classifier(photos, recipe, run)
         return done
 

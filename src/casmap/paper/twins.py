@@ -50,7 +50,7 @@ def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outco
     intact = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins")
     destroyed = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins", destroyed="right")
     run = Run(out / "first", recipe, resume=True, reporter=reporter)
-    with run.begun(destroyed):
+    with run.started(destroyed):
         first_classifier(destroyed, recipe, run)
     first = out / "first" / "classifier.safetensors"
     mappers = train_pair(intact, recipe, out=out, classifier=first, reporter=reporter)

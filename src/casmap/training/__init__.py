@@ -1,1 +1,1 @@
-"""Algorithm 1 and all that is around it."""
+"""Algorithm 1, the initial classifier, the second stage, recipes, checkpoints and runs."""

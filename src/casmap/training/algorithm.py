@@ -1,6 +1,6 @@
-"""Algorithm 1, classifier-agnostic saliency map extraction; and its S, R and L, with the paper's names.
+"""Algorithm 1, classifier-agnostic saliency map extraction, with the paper's names for f, m, F, S, R and L.
 
-The body of `casm` is the paper's five lines. Devices, logs and checkpoints are around it, in `loop.py`.
+The body of `casm` is the paper's five lines. Devices, logs and checkpoints are handled in `loop.py`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from casmap.training.score import LossName, classification_loss, kept_loss, mask
 
 @dataclass
 class TrainingState:
-    """All that Algorithm 1 changes, and how."""
+    """The networks, the sample set, the optimizers and the settings of Algorithm 1."""
 
     classifier: Classifier  # f
     mapping: Mapping  # m
@@ -30,30 +30,30 @@ class TrainingState:
     lambda_r: LambdaR
     classifier_optimizer: Optimizer | None  # None: f stays f(0), thinning F
     mapping_optimizer: Optimizer
-    score: str = "entropy"  # one of SCORES
+    score: str = "entropy"  # a name in SCORES
     loss: LossName = "mixed"
-    masked_in: float = 0.0  # weight of what the mask keeps; the paper has none
-    clip: float = 10.0  # largest norm of the mapping's gradient
+    masked_in: float = 0.0  # weight of the loss on what the mask keeps; the paper has no such term
+    clip: float = 10.0  # maximum norm of the mapping's gradient
     freeze_batch_norm: bool = False
-    reuse_masked: bool = False  # not quite Algorithm 1: see `step_classifier`
+    reuse_masked: bool = False  # deviates from Algorithm 1: see `step_classifier`
     processes: Processes = ONE_PROCESS  # the processes that share each batch
 
 
 @dataclass
 class CleanPass:
-    """What one pass over the clean images gives, used by both steps of an iteration."""
+    """The results of the forward pass over the clean images; both steps of an iteration use them."""
 
     logits: Tensor  # f(x): (N, C)
-    masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
-    lambda_r: float  # the price of a pixel in this iteration
-    # What the classifier's masked pass already tells the mapping: S(m, f), before f's step; f((1 - m) x): (N, C); and
-    # how S changes with each pixel of the masks: (N, 1, H, W).
+    masks: Tensor  # m(x): (N, 1, H, W), with the mapping's graph
+    lambda_r: float  # lambda_R in this iteration
+    # Only with reuse_masked, from the classifier's masked pass before f's step: S(m, f), f((1 - m) x) (N, C), and the
+    # gradient of S with respect to the masks (N, 1, H, W).
     reused: tuple[Tensor, Tensor, Tensor] | None = None
 
 
 @dataclass(frozen=True)
 class Measures:
-    """What one iteration tells the log."""
+    """The values of one iteration that are logged."""
 
     loss: Tensor
     score: Tensor
@@ -65,7 +65,7 @@ class Measures:
 
 
 def casm(state: TrainingState, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Measures]:
-    """Run Algorithm 1 over batches of images (N, 3, H, W) and labels (N,), yielding after each iteration."""
+    """Run Algorithm 1 over batches of images (N, 3, H, W) and labels (N,); yields after each iteration."""
     f, F = state.classifier, state.samples  # noqa: N806 (the paper's names)
     for images, labels in batches:
         clean = run_clean_pass(state, images)
@@ -83,7 +83,7 @@ def casm(state: TrainingState, batches: Iterable[tuple[Tensor, Tensor]]) -> Iter
 
 
 def run_clean_pass(state: TrainingState, images: Tensor) -> CleanPass:
-    """Classify the clean images and map them, in one pass of a shared encoder."""
+    """Compute f(x) and m(x) on the clean images; a shared encoder runs once."""
     f, m = state.classifier, state.mapping
     f.train(state.classifier_optimizer is not None)
     for norm in batch_norms(f) if state.freeze_batch_norm else ():
@@ -95,12 +95,12 @@ def run_clean_pass(state: TrainingState, images: Tensor) -> CleanPass:
 
 
 def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labels: Tensor) -> Tensor:
-    """One step of SGD on L(m, f) with respect to theta_f; returns L.
+    """Take one SGD step on L(m, f) with respect to theta_f; returns L.
 
-    Where f stays f(0) there is no step and no masked pass: the loss of the clean images is returned.
+    If f stays f(0), there is no step and no masked pass, and the loss on the clean images is returned.
 
-    reuse_masked: where f' will be this f, S is taken from this pass, before the step, and the mapping needs none of its
-    own: an eighth of the work less, and the only deviation from Algorithm 1.
+    reuse_masked: if f' will be this f, S is computed from this masked pass, before the step, and the mapping needs no
+    masked pass of its own. This saves an eighth of the work and is the only deviation from Algorithm 1.
     """
     optimizer = state.classifier_optimizer
     if optimizer is None:
@@ -110,13 +110,13 @@ def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labe
     masked = state.classifier(mask_out(images, masks))
     if reuse:
         value = score(masked, clean.logits.detach(), labels, masks, clean.lambda_r, state.score)
-        (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
-        clean.reused = value.detach(), masked.detach(), pull
+        (mask_gradient,) = torch.autograd.grad(value, masks, retain_graph=True)
+        clean.reused = value.detach(), masked.detach(), mask_gradient
     loss = classification_loss(masked, clean.logits, labels, state.loss)
     optimizer.zero_grad()
-    learning = [weights for weights in state.classifier.parameters() if weights.requires_grad]
-    loss.backward(inputs=learning)  # type: ignore[no-untyped-call]
-    state.processes.average_gradients(learning)
+    trainable = [weights for weights in state.classifier.parameters() if weights.requires_grad]
+    loss.backward(inputs=trainable)  # type: ignore[no-untyped-call]
+    state.processes.average_gradients(trainable)
     optimizer.step()
     return loss.detach()
 
@@ -124,14 +124,14 @@ def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labe
 def step_mapping(
     state: TrainingState, clean: CleanPass, sampled: Classifier, images: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """One step up S(m, f') with respect to theta_m; returns S and the logits of f' on the masked images.
+    """Take one ascent step on S(m, f') with respect to theta_m; returns S and the logits of f' on the masked images.
 
-    The gradient passes through f' to its input only: its weights are no leaves here, so none is computed for them.
+    The gradient passes through f' to its input; no gradients of the weights of f' are computed.
     """
     state.mapping_optimizer.zero_grad()
     if clean.reused is not None:
-        value, masked, pull = clean.reused
-        clean.masks.backward(-pull)  # type: ignore[no-untyped-call]
+        value, masked, mask_gradient = clean.reused
+        clean.masks.backward(-mask_gradient)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
             masked = sampled(mask_out(images, clean.masks))
@@ -151,22 +151,22 @@ def step_mapping(
 def measure(
     state: TrainingState, clean: CleanPass, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor
 ) -> Measures:
-    """Gather what the log shows of an iteration: means over the whole batch."""
-    right, masked_right = ((logits.argmax(dim=1) == labels).float().mean() for logits in (clean.logits, masked))
-    parts = (loss, value, clean.masks.mean(), right, masked_right)
-    means = state.processes.mean(torch.stack([part.detach().float() for part in parts]))
-    loss, value, area, right, masked_right = means
-    return Measures(loss, value, area, right, masked_right, clean.lambda_r, len(state.samples))
+    """Collect the logged values of an iteration, as means over the whole batch."""
+    accuracies = [(logits.argmax(dim=1) == labels).float().mean() for logits in (clean.logits, masked)]
+    values = (loss, value, clean.masks.mean(), *accuracies)
+    means = state.processes.mean(torch.stack([one.detach().float() for one in values]))
+    loss, value, area, accuracy, masked_accuracy = means
+    return Measures(loss, value, area, accuracy, masked_accuracy, clean.lambda_r, len(state.samples))
 
 
 @contextmanager
 def _input_gradient_only(classifier: Classifier) -> Iterator[None]:
-    """Spare the backward pass the gradients of the classifier's weights."""
-    live = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
-    for parameter in live:
+    """Compute no gradients of the classifier's weights inside the block."""
+    trainable = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
+    for parameter in trainable:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in live:
+        for parameter in trainable:
             parameter.requires_grad_(True)

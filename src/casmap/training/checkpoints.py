@@ -1,4 +1,4 @@
-"""A training that can be stopped at any step: its log, its progress bar, and its last two states, one always whole."""
+"""Checkpoints, logs and the progress of a training stage that can be stopped and resumed at any step."""
 
 import csv
 import io
@@ -19,61 +19,72 @@ from casmap.models.files import read_tree, write_tree
 from casmap.training.distributed import is_lost
 from casmap.training.run import Run
 
-Row = dict[str, float]  # what one step tells the log
+Row = dict[str, float]  # the logged values of one step
 
 
 class Checkpoints:
-    """`NAME.safetensors`, and `NAME-before.safetensors`, the one before it.
+    """The last two checkpoints: `NAME.safetensors` and, before it, `NAME-before.safetensors`.
+
+    rates: the learning rates to lower if training diverges.
 
     >>> import tempfile
-    >>> kept = Checkpoints(Path(tempfile.mkdtemp()), "checkpoint")
+    >>> checkpoints = Checkpoints(Path(tempfile.mkdtemp()), "checkpoint")
     >>> for step in 1, 2, 3:
-    ...     kept.write({"step": step, "weights": torch.zeros(2)})
-    >>> sorted(path.name for path in kept.newest.parent.iterdir()), kept.read()["step"]
+    ...     checkpoints.write({"step": step, "weights": torch.zeros(2)})
+    >>> sorted(path.name for path in checkpoints.newest.parent.iterdir()), checkpoints.read()["step"]
     (['checkpoint-before.safetensors', 'checkpoint.safetensors'], 3)
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, rates: str = "the learning rates") -> None:
         names = (f"{name}{which}.safetensors" for which in ("", "-before", "-next"))
         self.newest, self.before, self._next = map(folder.joinpath, names)
+        self.rates = rates
 
     def write(self, tree: dict[str, Any]) -> None:
-        """Keep a state. One with a number that is none is refused: whoever went on from it would find nothing else."""
+        """Write a checkpoint; raises UserError if a tensor contains NaN or Inf, and keeps the earlier checkpoints."""
         if not _finite(tree):
-            raise UserError(f"The weights are no numbers any more at step {tree['step']}: stopped. {self.where()}")
-        write_tree(self._next, tree)  # the others stay as they are until all of it is on the disk
+            raise self.diverged(tree["step"], "the weights contain NaN or Inf")
+        write_tree(self._next, tree)  # the earlier files stay until this one is complete on disk
         if self.newest.exists():
             os.replace(self.newest, self.before)
         os.replace(self._next, self.newest)
 
-    def read(self, say: Callable[[str], None] = lambda _: None) -> dict[str, Any] | None:
-        """The newest state that can be read; None where none was kept."""
+    def read(self, message: Callable[[str], None] = lambda _: None) -> dict[str, Any] | None:
+        """Read the newest intact checkpoint; None if there is no checkpoint."""
         damaged: UserError | None = None
         for path in filter(Path.exists, (self.newest, self.before)):
             try:
                 tree: dict[str, Any] = read_tree(path)
                 if damaged is not None:
-                    say(f"{self.newest} is damaged: going on from the one before it.")
+                    message(f"{self.newest} is damaged: continuing from {self.before.name}, the checkpoint before it.")
                 return tree
             except UserError as error:
                 damaged = damaged or error
         if damaged is not None:
-            raise UserError(f"{self.newest} is a damaged checkpoint; without it the run begins anew.") from damaged
+            raise self.damaged() from damaged
         return None
 
-    def where(self) -> str:
-        """A sentence that names the last good one."""
+    def damaged(self) -> UserError:
+        """The error for checkpoints that cannot be used."""
+        return UserError(
+            f"The checkpoint {self.newest} is damaged: delete it and {self.before.name}, if it exists, to repeat this "
+            "stage of the run from its start."
+        )
+
+    def diverged(self, step: int, reason: str) -> UserError:
+        """The error for a run that cannot continue."""
         kept = next(filter(Path.exists, (self.newest, self.before)), None)
-        return f"The last good checkpoint is {kept}." if kept else "No checkpoint was written before."
+        last = f"The last good checkpoint is {kept}." if kept else "No checkpoint was written before."
+        return UserError(f"Training diverged at step {step}: {reason}. Start a new run and lower {self.rates}. {last}")
 
     def remove(self) -> None:
-        """What is finished needs none."""
+        """Delete the files, once the stage is finished."""
         for path in (self.newest, self.before, self._next):
             path.unlink(missing_ok=True)
 
 
 def _finite(tree: Any) -> bool:
-    """Whether all tensors of a tree hold numbers."""
+    """Whether no tensor of a tree contains NaN or Inf."""
     if isinstance(tree, Tensor):
         return not tree.is_floating_point() or bool(torch.isfinite(tree).all())
     if isinstance(tree, dict):
@@ -82,7 +93,7 @@ def _finite(tree: Any) -> bool:
 
 
 class Log:
-    """A CSV file and TensorBoard, a row for each step. Rows after `start`, of a run that was stopped, are dropped."""
+    """A CSV file and TensorBoard with one row for each step. Rows after `start`, from a stopped run, are dropped."""
 
     def __init__(self, folder: Path, name: str, start: int = 0) -> None:
         self.path = folder / f"{name}.csv"
@@ -90,13 +101,13 @@ class Log:
         self._tensorboard = SummaryWriter(str(folder / "tensorboard" / name), purge_step=start + 1)
 
     def add(self, step: int, **numbers: float) -> None:
-        """Note the numbers of a step; the file on disk follows with `flush`."""
+        """Add the row of a step; `flush` writes it to disk."""
         self.rows.append({"step": step, **numbers})
         for key, number in numbers.items():
             self._tensorboard.add_scalar(key, number, step)
 
     def flush(self) -> None:
-        """Write the CSV file, whole, and numbers with all their digits: a resumed run goes on from them."""
+        """Write the CSV file atomically, with all digits, so that a resumed run reads the same numbers."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.rows[0] if self.rows else ["step"], lineterminator="\n")
         writer.writeheader()
@@ -105,51 +116,48 @@ class Log:
         self._tensorboard.flush()
 
     def close(self) -> None:
-        """Write all that is left."""
+        """Write all rows and close TensorBoard."""
         self.flush()
         self._tensorboard.close()
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The rows of a log file; none where there is no file."""
+    """The rows of a log file; empty if there is no file."""
     if not path.exists():
         return []
     with open(path, newline="") as file:
         return [{k: int(v) if k == "step" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
 
 
-class _Stateful(Protocol):  # a network, an optimiser, or whatever else changes in training
+class _Stateful(Protocol):  # a network, an optimizer, or anything else whose state changes in training
     def state_dict(self) -> Any: ...
     def load_state_dict(self, state_dict: Any) -> Any: ...
 
 
 class Resumable:
-    """Steps of which some may be done already.
+    """A training stage that continues after its last checkpoint.
 
-    checkpoint, log: how their files are called. parts: all that the steps to come depend on, by their names in a
-    checkpoint; None is kept as such. start: how many steps are done; the parts are as they were then.
+    checkpoint, log: the names of the files. rates: see `Checkpoints`. parts: everything that later steps depend on, by
+    name in the checkpoint; None is stored as None. start: the number of finished steps, whose state the parts have.
     """
 
-    def __init__(self, run: Run, checkpoint: str, log: str, steps: int, **parts: _Stateful | None) -> None:
+    def __init__(self, run: Run, checkpoint: str, log: str, steps: int, rates: str, **parts: _Stateful | None) -> None:
         self.run, self.steps, self.parts = run, steps, parts
-        self.checkpoints = Checkpoints(run.folder, checkpoint)
+        self.checkpoints = Checkpoints(run.folder, checkpoint, rates)
         self.start = self._restore() if run.resumed else 0
         self.log = Log(run.folder, log, self.start)
 
-    def follow(self, label: str, batches: Batches, rows: Iterable[Row], note: Callable[[Row], str]) -> list[Row]:
-        """Take the steps that `rows` makes, one for each row; returns the rows of all steps, earlier ones too.
+    def run_steps(self, label: str, batches: Batches, rows: Iterable[Row], note: Callable[[Row], str]) -> list[Row]:
+        """Run the steps, one for each item of `rows`, with a progress bar, the log and checkpoints; returns all rows.
 
-        batches: those that the steps see, to name one that gives no number. note: beside the progress bar.
+        batches: the batches of the steps, to name the photos of one whose loss is not finite. note: text for the bar.
         """
         with self.run.reporter.progress(label, self.steps, self.start, lasting=True) as advance:
             for step, row in enumerate(rows, self.start + 1):
-                if not math.isfinite(loss := row["loss"] + row.get("score", 0.0)):  # nor is what is learned from it
+                if not math.isfinite(loss := row["loss"] + row.get("score", 0.0)):
                     names = [batches.photos.names[index] for index in batches.indices(step - 1)]
                     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-                    raise UserError(
-                        f"The loss is {loss} at step {step}, in the batch of {names[0]}{others}: stopped. "
-                        f"{self.checkpoints.where()} A new run with smaller learning rates may go further."
-                    )
+                    raise self.checkpoints.diverged(step, f"the loss is {loss} in the batch of {names[0]}{others}")
                 self.log.add(step, **row)
                 advance(note=note(row))
                 if step % self.run.recipe.checkpoint_every == 0 and step < self.steps and self.run.processes.first:
@@ -160,17 +168,16 @@ class Resumable:
         return self.log.rows
 
     def _restore(self) -> int:
-        """Put the parts back to where the last checkpoint was written; returns its step, 0 where there is none."""
-        kept = self.checkpoints.read(self.run.say)
-        if kept is None:
+        """Restore the parts from the last checkpoint; returns its step, 0 if there is none."""
+        state = self.checkpoints.read(self.run.message)
+        if state is None:
             return 0
         try:
             for name, part in self.parts.items():
                 if part is not None:
-                    part.load_state_dict(kept[name])
-            return int(kept["step"])
+                    part.load_state_dict(state[name])
+            return int(state["step"])
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            if is_lost(error):  # nothing is wrong with the checkpoint
+            if is_lost(error):  # another process is gone; the checkpoint is intact
                 raise
-            newest = self.checkpoints.newest
-            raise UserError(f"{newest} is a damaged checkpoint; without it the run begins anew.") from error
+            raise self.checkpoints.damaged() from error

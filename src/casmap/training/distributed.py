@@ -1,7 +1,7 @@
-"""Several processes as one: torchrun starts them, each takes its part of every batch, and all take the same steps.
+"""Training with several processes: torchrun starts them, each takes its part of every batch, all take the same steps.
 
-torch's DDP wraps one forward and one backward pass of one network. Algorithm 1 has three passes through two networks,
-and a gradient for some of the weights at a time: so gradients are averaged where a step needs them, in one message.
+torch's DDP wraps one forward and one backward pass of one network. Algorithm 1 has three passes through two networks
+and needs gradients of only some weights at a time. Here each step averages the gradients it needs, in one message.
 """
 
 import json
@@ -29,16 +29,17 @@ from casmap.errors import UserError
 
 Network = TypeVar("Network", bound=nn.Module)
 
-PATIENCE = timedelta(hours=2)  # with others: while the first process does what only one can do
+TIMEOUT = timedelta(hours=2)  # the other processes wait while the first does what only one process can do
 SHARED_MEMORY = Path("/dev/shm")
-CHUNK, ENOUGH = 1 << 26, 1 << 30  # bytes: of one message; of shared memory, where a container may have 64 MB
+MESSAGE_BYTES = 1 << 26  # maximum size of one message
+SHARED_MEMORY_BYTES = 1 << 30  # free shared memory that is needed; a container may have only 64 MB
 
 
 class Processes:
-    """The processes of a run. Alone, everything here does nothing, and costs nothing.
+    """The processes of a run. With one process, all methods are trivial and free.
 
-    rank: 0 writes and speaks, the others work. A mean of means is the mean of all: parts are of the same size. host: a
-    folder of the processes on this host.
+    rank: process 0 writes files and prints. The mean over processes of the means over parts is the mean over the
+    batch, because all parts have the same size. host: a folder shared by the processes on this host.
     """
 
     def __init__(self, rank: int = 0, ranks: int = 1, first_of_host: bool = True, host: Path | None = None) -> None:
@@ -46,42 +47,42 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes and speaks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def average(self, tensors: Iterable[Tensor]) -> None:
-        """Put the mean over processes into each tensor, all of them in one message."""
-        some = list(tensors)
-        if self.ranks == 1 or not some:
+        """Replace each tensor by its mean over the processes, all in one message."""
+        listed = list(tensors)
+        if self.ranks == 1 or not listed:
             return
-        flat = torch.cat([tensor.reshape(-1) for tensor in some])
+        flat = torch.cat([tensor.reshape(-1) for tensor in listed])
         distributed.all_reduce(flat)
         flat /= self.ranks
-        for tensor, mean in zip(some, torch.split(flat, [tensor.numel() for tensor in some]), strict=True):
+        for tensor, mean in zip(listed, torch.split(flat, [tensor.numel() for tensor in listed]), strict=True):
             tensor.copy_(mean.view_as(tensor))
 
     def average_gradients(self, weights: Iterable[nn.Parameter]) -> None:
-        """What a backward pass over the whole batch would have given."""
+        """Replace the gradients by those of the whole batch."""
         if self.ranks > 1:
             self.average([weight.grad for weight in weights if weight.grad is not None])
 
     def average_statistics(self, *networks: nn.Module) -> None:
-        """The running statistics of batch norms that follow the pictures: each process has shown them its part."""
+        """Average the running statistics of batch norms in training mode; each process saw only its part."""
         if self.ranks > 1:
             norms = (norm for network in networks for norm in batch_norms(network) if norm.training)
             buffers = [buffer for norm in norms for buffer in norm.buffers()]
             self.average([buffer for buffer in buffers if buffer.is_floating_point()])
 
     def mean(self, value: Tensor) -> Tensor:
-        """Of a number that each process has of its part."""
+        """The mean over the processes."""
         if self.ranks == 1:
             return value
         mean = value.detach().clone()
         self.average([mean])
         return mean
 
-    def agree(self, network: nn.Module) -> None:
-        """Give every process the first one's weights."""
+    def broadcast_weights(self, network: nn.Module) -> None:
+        """Copy the weights of the first process to all processes."""
         if self.ranks > 1:
             for tensor in network.state_dict().values():
                 plain = tensor.contiguous()
@@ -89,19 +90,19 @@ class Processes:
                 tensor.copy_(plain)
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Wait for all processes."""
         if self.ranks > 1:
             distributed.barrier()
 
-    def synchronised(self, network: Network) -> Network:
-        """With batch norms that see the whole batch, where they can: not on a CPU."""
+    def with_sync_batch_norms(self, network: Network) -> Network:
+        """Convert batch norms to ones that use the whole batch; not supported on a CPU."""
         if self.ranks == 1 or next(network.parameters()).device.type != "cuda":
             return network
         converted: Network = convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
         return converted
 
     def broadcast(self, content: bytes, source: int = 0) -> bytes:
-        """The bytes of one process, in all."""
+        """The bytes of the process `source`, in all processes."""
         if self.ranks == 1:
             return content
         length = torch.tensor([len(content)])
@@ -112,10 +113,11 @@ class Processes:
         distributed.broadcast(data, source)
         return data.numpy().tobytes()
 
-    def keep(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """A copy of some weights, the same in all processes: once in the memory of a host, however many share it.
+    def copy_weights(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Copy weights that are the same in all processes; the processes of one host share one copy in memory.
 
-        They map one file, which has no name once all have opened it: it is gone when nobody needs it any more.
+        They map the same file, which is unlinked after all have opened it, so that its memory is freed with the last
+        reference.
         """
         if self.host is None:
             return {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
@@ -123,30 +125,30 @@ class Processes:
         if self.first_of_host:
             save_file({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, str(path))
         self.wait()
-        kept: dict[str, Tensor] = load_file(str(path))  # mapped, not read
+        copied: dict[str, Tensor] = load_file(str(path))  # memory-mapped
         self.wait()
         if self.first_of_host:
             path.unlink()
-        return kept
+        return copied
 
     @contextmanager
     def mirrored(self, folder: Path) -> Iterator[Path]:
-        """The first process's folder; for the others one of their own that begins with the same files.
+        """The folder itself in the first process; in the others a temporary folder with copies of its files.
 
-        So that all of them find the same, whether hosts share a disk or not; what the others write is thrown away.
+        All processes then see the same files, whether or not hosts share a disk; the temporary folders are deleted.
         """
         if self.ranks == 1:
             yield folder
             return
         files = sorted(path.name for path in folder.glob("[!.]*") if path.is_file()) if self.first else []
         names = json.loads(self.broadcast(json.dumps(files).encode()))
-        with tempfile.TemporaryDirectory(prefix="casmap-") as own:
-            mine = folder if self.first else Path(own) / "run"
+        with tempfile.TemporaryDirectory(prefix="casmap-") as temporary:
+            mine = folder if self.first else Path(temporary) / "run"
             if names:
                 mine.mkdir(exist_ok=True)
             for name in names:
                 with open(mine / name, "rb" if self.first else "wb") as file:
-                    while piece := self.broadcast(file.read(CHUNK) if self.first else b""):
+                    while piece := self.broadcast(file.read(MESSAGE_BYTES) if self.first else b""):
                         if not self.first:
                             file.write(piece)
             yield mine
@@ -162,50 +164,49 @@ def batch_norms(module: nn.Module) -> list[_BatchNorm]:
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
-    """Join the processes that torchrun started; alone where it did not."""
+    """Join the processes that torchrun started; without torchrun, a single process."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks == 1:
         yield ONE_PROCESS
         return
     local = int(os.environ["LOCAL_RANK"])
-    graphics = torch.cuda.is_available()
-    if graphics:
+    cuda = torch.cuda.is_available()
+    if cuda:
         torch.cuda.set_device(local)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # torchrun stops those that are left: tidy up
-    store, rank, ranks = next(rendezvous("env://", timeout=PATIENCE))
-    # A torchrun that was given --master-addr keeps its store when it starts processes again, with the addresses of
-    # those that are gone.
-    store = PrefixStore(f"attempt-{attempt()}", store)
-    backend = "cpu:gloo,cuda:nccl" if graphics else "gloo"
-    distributed.init_process_group(backend, timeout=PATIENCE, store=store, rank=rank, world_size=ranks)
-    # Where files are memory, if there is enough of it; nobody else may look into it.
-    in_memory = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ENOUGH
-    own = Path(tempfile.mkdtemp(prefix="casmap-", dir=SHARED_MEMORY if in_memory else None))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # if one process fails, torchrun terminates the others
+    store, rank, ranks = next(rendezvous("env://", timeout=TIMEOUT))
+    # A torchrun with --master-addr keeps its store when it restarts processes, with the addresses of the dead ones.
+    store = PrefixStore(f"attempt-{restart_count()}", store)
+    backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+    distributed.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=ranks)
+    # In shared memory, if there is enough of it; mkdtemp makes the folder private to this user.
+    in_memory = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > SHARED_MEMORY_BYTES
+    temporary = Path(tempfile.mkdtemp(prefix="casmap-", dir=SHARED_MEMORY if in_memory else None))
     try:
-        alone = Processes(rank, ranks)
-        folders = [alone.broadcast(os.fsencode(own), one) for one in range(ranks)]
-        yield Processes(rank, ranks, local == 0, Path(os.fsdecode(folders[rank - local])))  # the first of this host's
+        unshared = Processes(rank, ranks)
+        folders = [unshared.broadcast(os.fsencode(temporary), source) for source in range(ranks)]
+        yield Processes(rank, ranks, local == 0, Path(os.fsdecode(folders[rank - local])))  # of the host's first rank
     except RuntimeError as error:
         if is_lost(error):
-            raise UserError("Another process of this run is gone.") from error
+            raise UserError("Another process of this run has ended.") from error
         raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        shutil.rmtree(own, ignore_errors=True)
-        with suppress(RuntimeError):  # the others may be gone
+        shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(RuntimeError):  # the other processes may have ended
             distributed.destroy_process_group()
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error says that another process is gone."""
+    """Whether an error means that another process has ended."""
     return isinstance(error, distributed.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
 
 
-def agent() -> str:
-    """The torchrun that has started this process: the same when it starts it again."""
+def torchrun_id() -> str:
+    """Identifies the torchrun that started this process; the same after torchrun restarts it."""
     return f"{socket.gethostname()} {os.getppid()}\n"
 
 
-def attempt() -> int:
-    """How often torchrun has started this process again, after one of them had died."""
+def restart_count() -> int:
+    """How many times torchrun has restarted this process after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

@@ -1,4 +1,4 @@
-"""f(0), the first classifier: brought along, taken from weights, or trained on the photos first."""
+"""f(0), the initial classifier: given as a file, taken from pretrained weights, or trained on the photos."""
 
 import math
 from collections.abc import Iterator
@@ -13,41 +13,41 @@ from torch.nn.functional import cross_entropy
 
 from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.models.backbones import source_of, weights_reachable
-from casmap.models.classifier import Classifier, place
+from casmap.models.classifier import Classifier, to_device
 from casmap.models.files import load_classifier, read_tensors, save_classifier
 from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
-SURE, LITTLE = 0.8, 0.5  # shares that f(0) gets right, below which there is something to say
-HINT = 480  # steps
+HINT_BELOW, WARN_BELOW = 0.8, 0.5  # accuracies of f(0) below which a hint and a warning are printed
+HINT_STEPS = 480  # first_steps that the hint suggests
 CHECKPOINT = "classifier-checkpoint"
 L2 = 0.02
-ENOUGH = 10_000  # photos for a linear head
-BATCH, ROUNDS = 32, 100  # photos that are looked at together; rounds of L-BFGS
+HEAD_PHOTOS = 10_000  # maximum number of photos that the head is fitted to
+BATCH, ITERATIONS = 32, 100  # photos in a forward pass; iterations of L-BFGS
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
 def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | None = None) -> tuple[Classifier, str]:
-    """f(0) and a sentence that says where it comes from."""
-    done = run.folder / "classifier.safetensors"
-    if run.resumed and done.exists():
-        classifier, about = load_classifier(done)
+    """f(0), and a sentence that says where it comes from."""
+    path = run.folder / "classifier.safetensors"
+    if run.resumed and path.exists():
+        classifier, about = load_classifier(path)
         return classifier, about["origin"]
     if given:
-        classifier = bring_classifier(given, photos, recipe)
+        classifier = load_given_classifier(given, photos, recipe)
         origin = f"f(0) is the classifier given, {Path(given).name}."
     else:
         classifier, origin = _make(photos, recipe, run)
-    save_classifier(done, classifier, list(photos.classes), {"origin": origin})
-    Checkpoints(run.folder, CHECKPOINT).remove()  # only now
+    save_classifier(path, classifier, list(photos.classes), {"origin": origin})
+    Checkpoints(run.folder, CHECKPOINT).remove()  # only after the classifier is saved
     return classifier, origin
 
 
 def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
-    """f(0) with the recipe's weights, which are trained unless they know these classes already; and its origin."""
+    """f(0) with the recipe's weights, trained unless these already cover the photos' classes; and its origin."""
     torch.manual_seed(recipe.seed)
     pretrained = recipe.pretrained and not recipe.weights
     if pretrained:
@@ -56,52 +56,58 @@ def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
     source = source_of(recipe.backbone).origin if pretrained else "random weights"
     if recipe.weights:
         missing = load_backbone(classifier, recipe.weights)
-        source = f"the weights of {Path(recipe.weights).name}" + (" but a new head" if missing else "")
+        source = f"the weights of {Path(recipe.weights).name}" + (" and a new head" if missing else "")
     origin = f"f(0) is {recipe.backbone} with {source}, "
-    if is_ready(photos, recipe):
-        return classifier, f"{origin}taken as it is: its classes are the photos' classes."
+    if is_pretrained_for(photos, recipe):
+        return classifier, f"{origin}used as it is because its classes are the photos' classes."
     steps = recipe.total_first_steps(len(photos))
-    fits = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
-    if not fits and not steps:
-        raise UserError(f"f(0), {recipe.backbone} with {source}, must be trained: give it --first-steps.")
-    told = ["its head fitted to the photos"] * fits + [f"trained on the photos for {steps} steps"] * bool(steps)
-    run.say(f"{origin}{' and '.join(told)}.")
-    if fits:
-        place(classifier, run.device)
+    fits_head = (recipe.pretrained or recipe.weights is not None) and has_linear_head(classifier)
+    if not fits_head and not steps:
+        raise UserError(
+            f"f(0), {recipe.backbone} with {source}, must be trained: set {option('first_steps', HINT_STEPS)}."
+        )
+    parts = ["its head fitted to the photos"] * fits_head + [f"trained on the photos for {steps} steps"] * bool(steps)
+    run.message(f"Initial classifier: {origin}{' and '.join(parts)}.")
+    if fits_head:
+        to_device(classifier, run.device)
         accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
         run.processes.wait()
-        run.processes.agree(classifier)
-        told[0] += "" if accuracy is None else f" ({accuracy:.0%} right of a fifth held out for that)"
+        run.processes.broadcast_weights(classifier)
+        parts[0] += "" if accuracy is None else f" ({accuracy:.0%} accuracy on a held-out fifth)"
     if steps:
         accuracy = train_first(classifier, photos, recipe, run, steps)
-        told[-1] += f" to {accuracy:.0%} training accuracy"
-    if not steps and accuracy is not None and accuracy < SURE:
-        run.say(f"Photos unlike those of the weights? --first-steps {HINT} trains all of f(0), not only its head.")
-    if accuracy is not None and accuracy < LITTLE:
-        run.warn(
-            f"Warning: f(0) gets only {accuracy:.0%} right, and only what it gets right teaches the mapping: "
-            "expect little. Start from --weights, or give it more photos or --first-steps."
+        parts[-1] += f" to {accuracy:.0%} training accuracy"
+    if not steps and accuracy is not None and accuracy < HINT_BELOW:
+        run.message(
+            f"If your photos differ from those of the weights, {option('first_steps', HINT_STEPS)} trains all of f(0), "
+            "not only its head."
         )
-    return classifier, f"{origin}{' and '.join(told)}."
+    if accuracy is not None and accuracy < WARN_BELOW:
+        run.warning(
+            f"f(0) has an accuracy of only {accuracy:.0%}, and the mapping learns only from photos that it classifies "
+            f"correctly. Use pretrained weights, {option('weights', 'FILE')}, more photos, or more first_steps."
+        )
+    return classifier, f"{origin}{' and '.join(parts)}."
 
 
-def bring_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
-    """The user's own f(0): a classifier that casmap wrote, or the weights of the recipe's backbone with its head."""
+def load_given_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
+    """The user's f(0): a classifier that casmap wrote, or the weights of the recipe's backbone including its head."""
     if "tree" in read_tensors(path)[1]:
         classifier, about = load_classifier(path)
         if list(about["classes"]) != list(photos.classes):
             raise UserError(
-                f"The classifier {path} knows {len(about['classes'])} classes, the photos have {len(photos.classes)}, "
-                "or their names differ: it must have been trained on the same classes."
+                f"The {len(about['classes'])} classes of the classifier {path} are not the {len(photos.classes)} "
+                "classes of the photos: give a classifier that was trained on the same classes."
             )
         if about["backbone"] != recipe.backbone:
-            raise UserError(f"The classifier {path} is a {about['backbone']}: say --backbone {about['backbone']}.")
+            backbone = about["backbone"]
+            raise UserError(f"The classifier {path} is a {backbone}: set {option('backbone', backbone)}.")
         return classifier
     classifier = Classifier(recipe.backbone, len(photos.classes))
     if missing := load_backbone(classifier, path):
         raise UserError(
             f"The classifier {path} is not a {recipe.backbone} for the {len(photos.classes)} classes of the photos: "
-            f"{missing[0]} does not fit. With --weights instead, it gets a new head."
+            f"{missing[0]} does not match. To give it a new head, use {option('weights', 'FILE')}."
         )
     return classifier
 
@@ -111,8 +117,8 @@ def backbone_of(path: str) -> str | None:
     return str(load_classifier(path)[1]["backbone"]) if "tree" in read_tensors(path)[1] else None
 
 
-def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
-    """Whether pretrained weights already tell the photos' classes: both are ImageNet's thousand, in its order."""
+def is_pretrained_for(photos: PhotoSet, recipe: Recipe) -> bool:
+    """Whether pretrained weights already cover the photos' classes: both are ImageNet's 1,000, in the same order."""
     if not recipe.pretrained or recipe.weights:
         return False
     imagenet: list[str] = ImageNetInfo("imagenet-1k").label_names()  # type: ignore[no-untyped-call]
@@ -121,24 +127,24 @@ def is_ready(photos: PhotoSet, recipe: Recipe) -> bool:
 
 
 def check_weights(backbone: str) -> None:
-    """Say at once, not after a minute of retries, that pretrained weights cannot be had."""
+    """Raise UserError at once, not after a minute of retries, if pretrained weights are unavailable."""
     if not weights_reachable(backbone):
         raise UserError(source_of(backbone).missing_weights(backbone))
 
 
 def load_backbone(classifier: Classifier, path: str) -> list[str]:
-    """Put the weights of a safetensors file into the backbone; returns the names left as they were (a new head)."""
+    """Load the weights of a safetensors file into the backbone; returns the tensors that were not loaded (the head)."""
     weights, _ = read_tensors(path)
     own = classifier.network.state_dict()
-    fitting = {name: weights[name] for name in own if name in weights and weights[name].shape == own[name].shape}
-    missing = [name for name in own if name not in fitting and not name.endswith("num_batches_tracked")]
-    foreign = len(weights) - len(fitting)
-    if max(len(missing), foreign) > len(own) / 10:  # a head is a few tensors; another network differs in many
+    matching = {name: weights[name] for name in own if name in weights and weights[name].shape == own[name].shape}
+    missing = [name for name in own if name not in matching and not name.endswith("num_batches_tracked")]
+    extra = len(weights) - len(matching)
+    if max(len(missing), extra) > len(own) / 10:  # a head is a few tensors; another network differs in many
         raise UserError(
             f"The weights in {path} are not those of {classifier.backbone}: {len(missing)} of its tensors are missing, "
-            f"and {foreign} others do not belong to it."
+            f"and {extra} others do not belong to it."
         )
-    classifier.network.load_state_dict(fitting, strict=False)
+    classifier.network.load_state_dict(matching, strict=False)
     return missing
 
 
@@ -150,49 +156,52 @@ def has_linear_head(classifier: Classifier) -> bool:
     """
     if classifier.stage_indices is None or not isinstance(head := classifier.network.get_classifier(), nn.Linear):
         return False
-    picture = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
+    image = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
     with torch.no_grad():
-        logits, _, last = classifier.eval().forward_features(picture)
-        seen = classifier.network.forward_head(last, pre_logits=True)
-        return seen.shape[1:] == (head.in_features,) and torch.allclose(head(seen), logits, rtol=1e-3, atol=1e-3)
+        logits, _, last = classifier.eval().forward_features(image)
+        inputs = classifier.network.forward_head(last, pre_logits=True)
+        return inputs.shape[1:] == (head.in_features,) and torch.allclose(head(inputs), logits, rtol=1e-3, atol=1e-3)
 
 
 def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float | None:
-    """Give the classifier the best linear head; returns the share that one fitted without a fifth gets right of it.
+    """Fit the best linear head; returns the accuracy, on a held-out fifth, of a head fitted to the other photos.
 
-    min over W, b of  CE(W z + b, y) + L2 / 2 |W|^2    z: features of whole photos, before the head, their deviation 1
+    min over W, b of  CE(W z + b, y) + L2 / 2 |W|^2    z: features of whole photos before the head, with deviation 1
 
-    A random head would spoil a pretrained backbone while it learns: docs/experiments.md. None where no class has five
+    Training a random head would damage a pretrained backbone: docs/experiments.md. Returns None if no class has five
     photos, so that none can be held out.
     """
-    chosen, ranks = some_of_each(photos.labels, ENOUGH)
+    chosen, ranks = balanced_sample(photos.labels, HEAD_PHOTOS)
     labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
-    place(classifier, run.device).eval()
-    seen = []
-    with torch.no_grad(), run.reporter.progress("f(0), its head", -(-len(chosen) // BATCH), lasting=True) as advance:
-        for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
-            images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
+    to_device(classifier, run.device).eval()
+    computed = []
+    label, total = "Fitting the head of f(0)", -(-len(chosen) // BATCH)
+    with torch.no_grad(), run.reporter.progress(label, total, lasting=True) as advance:
+        for _, (arrays,) in whole_photos(photos, chosen, (size,), BATCH):
+            images = normalised(arrays, classifier.mean, classifier.std).to(run.device)
             *_, last = classifier.forward_features(images)
-            seen.append(classifier.network.forward_head(last, pre_logits=True))
+            computed.append(classifier.network.forward_head(last, pre_logits=True))
             advance()
-    features = torch.cat(seen)
+    features = torch.cat(computed)
     scale = features.std().clamp_min(1e-6)
     features /= scale
-    tested = torch.from_numpy(ranks % 5 == 4).to(run.device)
-    weight, bias = best_linear(features[~tested], labels[~tested], classifier.classes)
-    right = (features[tested] @ weight.T + bias).argmax(dim=1) == labels[tested]
+    held_out = torch.from_numpy(ranks % 5 == 4).to(run.device)
+    weight, bias = best_linear(features[~held_out], labels[~held_out], classifier.classes)
+    correct = (features[held_out] @ weight.T + bias).argmax(dim=1) == labels[held_out]
     weight, bias = best_linear(features, labels, classifier.classes)
     head = classifier.network.get_classifier()
     with torch.no_grad():
         head.weight.copy_(weight / scale)
         head.bias.copy_(bias)
-    return float(right.float().mean()) if tested.any() else None
+    return float(correct.float().mean()) if held_out.any() else None
 
 
-def some_of_each(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Numbers of photos, rising: the first of each class, the second, and so on, `most` in all; and which of its class.
+def balanced_sample(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Choose at most `most` photos: the first of each class, then the second, and so on.
 
-    >>> some_of_each(np.array([0, 0, 0, 1]), 3)
+    Returns the indices of the photos, ascending, and the rank of each within its class.
+
+    >>> balanced_sample(np.array([0, 0, 0, 1]), 3)
     (array([0, 1, 3]), array([0, 1, 0]))
     """
     order = np.argsort(labels, kind="stable")
@@ -212,33 +221,34 @@ def best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor,
     """
     weight = torch.zeros(classes, features.shape[1], device=features.device, requires_grad=True)
     bias = torch.zeros(classes, device=features.device, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=ROUNDS, line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        found = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
-        found.backward()  # type: ignore[no-untyped-call]
-        return found
+        value = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
     return weight.detach(), bias.detach()
 
 
 def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
-    """Train f(0) with AdamW, a warm-up and a cosine; returns the accuracy over the last tenth of the steps."""
+    """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps."""
     device, processes = run.device, run.processes
-    processes.synchronised(place(classifier, device)).train()
+    processes.with_sync_batch_norms(to_device(classifier, device)).train()
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
         rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip
-    processes.agree(classifier)
+    processes.broadcast_weights(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    training = Resumable(run, CHECKPOINT, "classifier-log", steps, classifier=classifier, optimizer=optimizer)
+    names = (CHECKPOINT, "classifier-log")
+    stage = Resumable(run, *names, steps, option("first_lr"), classifier=classifier, optimizer=optimizer)
 
-    def learn() -> Iterator[Row]:
-        for step, (images, labels) in enumerate(batches.between(training.start, steps, device), training.start):
+    def take_steps() -> Iterator[Row]:
+        for step, (images, labels) in enumerate(batches.between(stage.start, steps, device), stage.start):
             run.seed(recipe.seed, step)
             for group in optimizer.param_groups:
                 group["lr"] = recipe.first_lr * one_cycle(step / steps)
@@ -249,18 +259,18 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
             processes.average_gradients(classifier.parameters())
             optimizer.step()
             processes.average_statistics(classifier)
-            right = (logits.argmax(dim=1) == labels).float().mean()
-            told, accuracy = processes.mean(torch.stack([loss.detach(), right])).tolist()
-            yield {"loss": told, "accuracy": accuracy}
+            correct = (logits.argmax(dim=1) == labels).float().mean()
+            mean_loss, accuracy = processes.mean(torch.stack([loss.detach(), correct])).tolist()
+            yield {"loss": mean_loss, "accuracy": accuracy}
 
-    label = "f(0), the first classifier"
-    rows = training.follow(label, batches, learn(), note=lambda row: f"accuracy {row['accuracy']:.2f}")
+    note = "loss {loss:.3f}, accuracy {accuracy:.2f}"
+    rows = stage.run_steps("Training f(0)", batches, take_steps(), lambda row: note.format(**row))
     last = rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 
 
 def one_cycle(share: float) -> float:
-    """The learning rate, relative to its highest, after this share of the steps: up a line, down a cosine.
+    """The learning rate, relative to its maximum, after this share of the steps: linear warm-up, then cosine decay.
 
     >>> one_cycle(0.15), round(one_cycle(1.0), 3)
     (1.0, 0.0)

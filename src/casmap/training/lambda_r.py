@@ -1,4 +1,4 @@
-"""lambda_R: a number, as in the paper, or found by itself so that the masks have the area one asks for."""
+"""lambda_R, the weight of the mask's area in S: a fixed number, as in the paper, or adjusted to reach a given area."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ from casmap.training.scores import SCORES
 
 
 def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
-    """The lambda_R of a score and a thinning, scaled by the largest entropy that `classes` allow.
+    """The lambda_R of a score and a thinning, scaled by the maximum entropy of `classes` classes.
 
     >>> paper_lambda_r("entropy", "L100")
     10.0
@@ -17,43 +17,43 @@ def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
 
 
 class FixedLambdaR:
-    """The paper's way: one number for the whole run."""
+    """The paper's choice: one number for the whole run."""
 
     def __init__(self, value: float) -> None:
         self.value = value
 
     def observe(self, area: float) -> None:
-        """Nothing to learn from it."""
+        """Ignore the area."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing to resume."""
+        """The state that a checkpoint stores: none."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing to resume."""
+        """Restore nothing."""
 
 
 class AreaController:
-    """Finds lambda_R so that the mean mask area settles at `target`: a PI controller on log lambda_R.
+    """Adjusts lambda_R so that the mean mask area converges to `target`: a PI controller on log lambda_R.
 
     log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
-    steps: while masks are too large the price of a pixel rises, whatever the unit of the score. P answers at once and
-    I slowly: the other way round masks swing, since they follow the price some steps behind.
+    steps. While masks are too large, lambda_R rises, whatever the scale of the score. P reacts at once and I slowly;
+    the other way round the area oscillates, because masks follow lambda_R with a delay of some steps.
 
-    >>> steer = AreaController(target=0.3, start=1.0)
+    >>> controller = AreaController(target=0.3, start=1.0)
     >>> for _ in range(50):
-    ...     steer.observe(0.6)
-    >>> steer.value > 2
+    ...     controller.observe(0.6)
+    >>> controller.value > 2
     True
     """
 
     PROPORTION = 8.0
-    # The most that P * e adds. Adam remembers a leap of the price for a thousand steps: after one of 30-fold some masks
-    # stayed empty.
+    # The upper limit of P * e. Adam's moments remember a jump of lambda_R for a thousand steps: after a 30-fold jump
+    # some masks stayed empty.
     PUSH = 1.0
     RATE = 0.1
     MEMORY = 0.3  # of the running mean
-    BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within e**9 of its start, so that it can always come back
+    BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within a factor of e**9 of its start, so that it can always recover
 
     def __init__(self, target: float, start: float) -> None:
         self.target, self.start = target, start
@@ -62,22 +62,22 @@ class AreaController:
 
     @property
     def value(self) -> float:
-        """lambda_R now."""
+        """The current lambda_R."""
         error = 0.0 if self.area is None else self.area - self.target
         return self.start * math.exp(self.integral + min(self.PUSH, self.PROPORTION * error))
 
     def observe(self, area: float) -> None:
-        """Take the mean mask area of a batch into account."""
+        """Update lambda_R with the mean mask area of a batch."""
         self.area = area if self.area is None else self.MEMORY * self.area + (1 - self.MEMORY) * area
         low, high = self.BOUNDS
         self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a resumed run needs."""
+        """The state that a checkpoint stores."""
         return {"area": self.area, "integral": self.integral}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up where `state` was taken."""
+        """Restore the state of a checkpoint."""
         self.area, self.integral = state["area"], state["integral"]
 
 

@@ -1,4 +1,4 @@
-"""Around Algorithm 1: two networks, optimisers, schedules, logs, checkpoints, and the file at the end."""
+"""The training loop around Algorithm 1: set-up, learning rates, logs, checkpoints, and the mapping file at the end."""
 
 import copy
 import json
@@ -13,7 +13,8 @@ import torch
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
-from casmap.models.classifier import Classifier, place
+from casmap.errors import option
+from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
@@ -25,44 +26,44 @@ from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
-from casmap.training.second_stage import CHECKPOINT as TAUGHT_CHECKPOINT
+from casmap.training.second_stage import CHECKPOINT as SECOND_STAGE_CHECKPOINT
 from casmap.training.second_stage import MASKS, train_second_stage
 from casmap.training.thinning import find_thinning
 
-SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
+FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
 CHECKPOINT = "checkpoint"
-TOLERANCE = 0.03  # between the masks' area and the one asked for
-NOTHING, EVERYTHING = 0.02, 0.95  # mean areas beyond which masks say nothing about where objects are
+TOLERANCE = 0.03  # difference between the masks' area and the requested area above which a warning is given
+MIN_AREA, MAX_AREA = 0.02, 0.95  # mean mask areas outside of which a mapping is useless
 Verdict = Literal["good", "doubtful", "failed"]
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a run ended with.
+    """The result of a run.
 
-    verdict: "failed" where the masks mark (nearly) nothing or everything, a mean area below 0.02 or above 0.95;
-    "doubtful" where the run gave any warning; else "good".
+    verdict: "failed" if the masks mark nearly nothing or everything (a mean area below 0.02 or above 0.95);
+    "doubtful" if the run gave any warning; otherwise "good".
     """
 
     mapping: Path
     verdict: Verdict
-    area: float  # mean mask area over training photos, with the weights of the file
+    area: float  # mean mask area over training photos, with the saved weights
     warnings: tuple[str, ...]
     origin: str  # of f(0)
     steps: int
-    seconds: float  # 0: the run was finished before
+    seconds: float  # 0 if the run was already finished
     lambda_r: float
     accuracy: float  # of the classifier on clean training crops, over the last tenth of the steps
-    masked_accuracy: float  # of f' on masked ones
+    masked_accuracy: float  # of f' on masked training crops, over the last tenth of the steps
 
 
 def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
-    """Whether a mapping can be used, by the rule of `TrainingResult`.
+    """Whether a mapping is usable; `TrainingResult` states the rule.
 
     >>> verdict_on(0.4, []), verdict_on(0.4, ["f(0) is weak."]), verdict_on(0.97, [])
     ('good', 'doubtful', 'failed')
     """
-    if not NOTHING <= area <= EVERYTHING:  # not a number is no area
+    if not MIN_AREA <= area <= MAX_AREA:  # also true for NaN
         return "failed"
     return "doubtful" if list(warnings) else "good"
 
@@ -70,76 +71,79 @@ def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
 def train_mapping(
     photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
 ) -> TrainingResult:
-    """Train a mapping on photos with class labels; the run's folder gets mapping, logs and checkpoints."""
+    """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder."""
     path = run.folder / "mapping.safetensors"
-    began = time.monotonic()
-    with run.begun(photos):
-        done = run.resumed and path.exists()
-        if done:
-            run.say(f"This run is finished: {path}")
+    start = time.monotonic()
+    with run.started(photos):
+        finished = run.resumed and path.exists()
+        if finished:
+            run.message(f"This run is finished: {path}")
             training = load_mapping(path)[1]["training"]
         else:
             first, origin = first_classifier(photos, recipe, run, classifier)
-            run.say(origin)
+            run.message(f"Initial classifier: {origin}")
             casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
             if run.resumed and casm_path.exists():
                 training = load_mapping(casm_path)[1]["training"]
             else:
-                training = algorithm1(photos, recipe, run, first, origin, casm_path, kind)
-            if recipe.second_stage_steps and run.processes.first:  # minutes, after hours of Algorithm 1
+                training = run_algorithm1(photos, recipe, run, first, origin, casm_path, kind)
+            if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
                 network, area = train_second_stage(load_mapping(casm_path)[0], photos, recipe, run)
                 training |= {"area": area}
                 save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
             run.processes.wait()
-        for name in (CHECKPOINT, TAUGHT_CHECKPOINT):
+        for name in (CHECKPOINT, SECOND_STAGE_CHECKPOINT):
             Checkpoints(run.folder, name).remove()
         shutil.rmtree(run.folder / MASKS, ignore_errors=True)
     warn_of_skipped(photos, run)
     return TrainingResult(
-        mapping=path, seconds=0.0 if done else time.monotonic() - began, warnings=tuple(run.warnings),
+        mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
         verdict=verdict_on(training["area"], run.warnings), **training,
     )  # fmt: skip
 
 
 def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
-    """Name the photos that could not be read, whichever process found them."""
+    """Warn of photos that any process could not read."""
     if isinstance(photos, Readable):
         own = json.dumps(list(photos.skipped.items())).encode()
         for rank in range(run.processes.ranks):
             photos.skipped |= dict(json.loads(run.processes.broadcast(own, rank)))
         if photos.skipped:
-            run.warn(photos.told())
+            run.warning(photos.told())
 
 
-def algorithm1(
+def run_algorithm1(
     photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
-    """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
-    state = set_up(place(first, run.device), recipe, kind, run.processes)
+    """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run."""
+    state = set_up(to_device(first, run.device), recipe, kind, run.processes)
     memory = megabytes(first, state.samples.thinning, recipe.sample_limit)
-    run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
+    run.message(f"Thinning {recipe.thinning}: the sample set F of earlier classifiers uses at most {memory:.0f} MB.")
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
     steps = recipe.total_steps(len(photos))
     names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
-    progress = Resumable(run, CHECKPOINT, "log", steps, **{name: getattr(state, name) for name in names})
-    upcoming = batches.between(progress.start, steps, run.device)
-    measured = casm(state, _scheduled(state, upcoming, recipe, run, progress.start, steps))
-    measures = ({name: float(value) for name, value in vars(one).items()} for one in measured)
-    label, note = f"Algorithm 1, thinning {recipe.thinning}", "area {area:.2f}, lambda_R {lambda_r:.3g}"
-    rows = progress.follow(label, batches, measures, lambda row: note.format(**row))
-    area = settle(state, batches, run.device)
+    parts = {name: getattr(state, name) for name in names}
+    rates = f"{option('classifier_lr')} and {option('mapping_lr')}"
+    stage = Resumable(run, CHECKPOINT, "log", steps, rates, **parts)
+    upcoming = batches.between(stage.start, steps, run.device)
+    measured = casm(state, _scheduled(state, upcoming, recipe, run, stage.start, steps))
+    rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
+    label = f"Algorithm 1, thinning {recipe.thinning}"
+    note = "loss {loss:.3f}, area {area:.2f}, lambda_R {lambda_r:.3g}"
+    logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
+    area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
-        run.warn(
-            f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps or another "
-            "--seed may bring them nearer."
+        run.warning(
+            f"The masks cover {area:.3f} of the photos, not {recipe.area} as requested: try more steps (--steps) or "
+            "another seed (--seed)."
         )
     encoder = state.mapping.encoder or state.classifier
-    predicts = recipe.encoder != "separate"  # which was never trained to tell classes
+    predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
     network = SaliencyNetwork(encoder, state.mapping.decoder, list(photos.classes), predicts)
-    last = rows[-max(1, len(rows) // 10) :]
+    last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
     training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
     save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.options(), "training": training})
@@ -152,19 +156,21 @@ def set_up(
 ) -> TrainingState:
     """The state of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
-    first = processes.synchronised(first)
+    first = processes.with_sync_batch_norms(first)
     thinning = find_thinning(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
     encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
     mapping = kind(first.stage_channels, encoder, fixed=recipe.encoder == "first")
-    mapping = processes.synchronised(place(mapping, device))
+    mapping = processes.with_sync_batch_norms(to_device(mapping, device))
     for network in (first, mapping):
-        processes.agree(network)
+        processes.broadcast_weights(network)
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
-    price = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
+    start = recipe.lambda_r
+    if start is None:
+        start = paper_lambda_r(recipe.score, recipe.thinning, first.classes)
     return TrainingState(
         classifier=first, mapping=mapping, samples=samples,
-        lambda_r=FixedLambdaR(price) if recipe.area is None else AreaController(recipe.area, price),
+        lambda_r=FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start),
         classifier_optimizer=torch.optim.SGD(
             first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
         ) if thinning.keeps_last else None,
@@ -175,7 +181,7 @@ def set_up(
 
 
 def _scheduled(state: TrainingState, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
-    """Set seed and learning rates before each batch is used: both follow from the step alone."""
+    """Set the seed and the learning rates before each batch is used; both depend only on the step."""
     for step, batch in enumerate(batches, start):
         run.seed(recipe.seed, step)
         drop = 0.1 ** int(step / steps / recipe.drop_every)
@@ -187,23 +193,23 @@ def _scheduled(state: TrainingState, batches: Any, recipe: Recipe, run: Run, sta
 
 
 @torch.no_grad()
-def settle(state: TrainingState, batches: Batches, device: torch.device) -> float:
-    """Make the file's masks those of training: returns their mean area.
+def recompute_statistics(state: TrainingState, batches: Batches, device: torch.device) -> float:
+    """Recompute the classifier's batch-norm statistics on clean images; returns the mean mask area in eval mode.
 
-    In training the classifier's batch norms use each clean batch's own statistics, but the running ones mix clean and
-    masked images. A mapping only ever sees clean images, so the statistics are taken anew over clean batches. An
-    encoder of the mapping's own has never seen a masked image, and one that was not trained has nothing to mend.
+    In training, batch norms normalise each clean batch with its own statistics, while their running statistics mix
+    clean and masked images. A saved mapping sees only clean images, so the statistics are computed again on clean
+    batches. An encoder of the mapping's own never sees masked images, and frozen statistics need no correction.
     """
     f, m = state.classifier, state.mapping
     if m.encoder is None and state.classifier_optimizer is not None and not state.freeze_batch_norm:
         for norm in batch_norms(f):
             norm.reset_running_stats()
-            norm.momentum = None  # a plain mean over all batches to come
+            norm.momentum = None  # the mean over all following batches
         f.train()
-        for images, _ in batches.between(0, SETTLE, device):
+        for images, _ in batches.between(0, FINAL_BATCHES, device):
             f(images)
         state.processes.average_statistics(f)
     f.eval()
     m.eval()
-    areas = [m(images, f.forward_stages(images)[1]).mean() for images, _ in batches.between(0, SETTLE, device)]
+    areas = [m(images, f.forward_stages(images)[1]).mean() for images, _ in batches.between(0, FINAL_BATCHES, device)]
     return float(state.processes.mean(torch.stack(areas).mean()))

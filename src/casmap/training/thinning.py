@@ -1,4 +1,4 @@
-"""Thin: which classifiers of the past stay in the sample set. One decorated function for each thinning."""
+"""Thin: which earlier classifiers stay in the sample set F. One decorated function for each thinning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Thinning:
     """Which of f(0) ... f(k) stay in F.
 
-    keeps_first, keeps_last: whether f(0) and the newest f stay; without the last, f is not trained.
-    keeps: whether a copy of f(step) stays as well; None: never. makes_room: which of all copies goes when F is full.
+    keeps_first, keeps_last: whether f(0) and the newest f stay; without the newest, f is not trained.
+    keeps: whether F keeps a copy of f(step); None: never. evict: the index of the copy to remove when F is full.
 
     >>> find_thinning("L100").keeps(200), find_thinning("L100").copies(limit=30)
     (True, 29)
@@ -25,43 +25,43 @@ class Thinning:
     keeps_first: bool
     keeps_last: bool
     keeps: Callable[[int], bool] | None = None
-    makes_room: "Callable[[int, Generator], int]" = lambda copies, chance: int(chance.integers(copies))
+    evict: "Callable[[int, Generator], int]" = lambda copies, rng: int(rng.integers(copies))
 
     @property
     def copies_first(self) -> bool:
-        """Whether f(0) has to be copied: where f is not trained, it is f."""
+        """Whether f(0) is kept as a copy; if f is not trained, f itself is f(0)."""
         return self.keeps_first and self.keeps_last
 
     def copies(self, limit: int) -> int:
-        """How many classifiers F holds at most beside the newest."""
+        """The maximum number of classifiers in F beside the newest."""
         return limit - 1 if self.keeps else int(self.copies_first)
 
 
 THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings", of=Callable)
-PERIOD = "<period>"  # ends the name of a thinning that takes any number: L100 is L<period>
+PERIOD = "<period>"  # ends the name of a thinning that takes a number: L100 is L<period>
 
 
 @THINNINGS.register("F")
 def first(_period: int | None) -> Thinning:
-    """The first: Baseline, classifier-dependent."""
+    """Keep f(0) only: the paper's Baseline, which depends on one classifier."""
     return Thinning(keeps_first=True, keeps_last=False)
 
 
 @THINNINGS.register("L")
 def last(_period: int | None) -> Thinning:
-    """The last."""
+    """Keep the newest only."""
     return Thinning(keeps_first=False, keeps_last=True)
 
 
 @THINNINGS.register("FL")
 def first_and_last(_period: int | None) -> Thinning:
-    """Both."""
+    """Keep f(0) and the newest."""
     return Thinning(keeps_first=True, keeps_last=True)
 
 
 @THINNINGS.register(f"L{PERIOD}")
 def last_and_every(period: int | None) -> Thinning:
-    """The first, the last, and one of every `period`: the paper's CASM is L100."""
+    """Keep f(0), the newest, and the classifier of every `period`-th step: the paper's CASM is L100."""
     return Thinning(keeps_first=True, keeps_last=True, keeps=lambda step: step % (period or 1) == 0)
 
 

@@ -22,7 +22,7 @@ from zennit.canonizers import MergeBatchNorm, SequentialMergeBatchNorm
 from zennit.composites import LayerMapComposite
 from zennit.core import Hook
 
-from casmap.errors import Unsuited
+from casmap.errors import UnsupportedBackbone
 from casmap.models.classifier import Classifier
 
 EPSILON = 1e-6
@@ -92,7 +92,7 @@ def relus(classifier: Classifier) -> list[nn.Module]:
     """
     found: list[nn.Module] = [module for module in classifier.modules() if isinstance(module, RELUS)]
     if not found:
-        raise Unsuited(f"{classifier.backbone} has no ReLU.")
+        raise UnsupportedBackbone(f"{classifier.backbone} has no ReLU.")
     return found
 
 

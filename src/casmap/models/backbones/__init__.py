@@ -1,6 +1,6 @@
-"""Where backbones come from: each module here is one source, and other packages may bring more.
+"""Sources of backbones: one module for each; other packages can add more through entry points.
 
-The name of a backbone tells its source: `lite0` is a wheel's, `torchvision/resnet18` torchvision's; timm is asked for
+The name of a backbone determines its source: `lite0` is in a wheel, `torchvision/resnet18` in torchvision; timm handles
 every name that no other source owns.
 """
 
@@ -8,15 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from casmap.errors import option
 from casmap.registry import Registry
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A network that classifies pictures of about side x side, of pixels 0..1 normalised by mean and std.
+    """A network that classifies images of about side x side, with pixels in 0..1 normalised by mean and std.
 
-    stage_indices: which of its `forward_intermediates` (timm's interface) feed the decoder. Without them, the network's
-    forward gives a dict of the stages and, last, the logits.
+    stage_indices: which of its `forward_intermediates` (timm's interface) the decoder uses. If None, the network's
+    forward returns a dict of the stages and, last, the logits.
     """
 
     network: Any
@@ -28,17 +29,17 @@ class Backbone:
 
 @dataclass(frozen=True)
 class BackboneSource:
-    """Builds backbones by name. One without pretrained weights need not say more than which names it owns."""
+    """Builds backbones by name. A source without pretrained weights needs only `owns` and `build`."""
 
     owns: Callable[[str], bool]
-    build: Callable[[str, int, bool], Backbone]  # of a name, for so many classes, with or without pretrained weights
-    weights_reachable: Callable[[str], bool] = lambda name: False  # whether building it pretrained is likely to work
-    missing_weights: Callable[[str], str] = lambda name: (  # what a user is told who cannot have them
-        f"The pretrained weights of {name} cannot be fetched from here: give them with --weights FILE, "
-        "or train from nothing with --no-pretrained."
+    build: Callable[[str, int, bool], Backbone]  # name, number of classes, whether pretrained
+    weights_reachable: Callable[[str], bool] = lambda name: False  # whether pretrained weights are probably available
+    missing_weights: Callable[[str], str] = lambda name: (  # the error message if they are not
+        f"The pretrained weights of {name} cannot be downloaded: give a file, {option('weights', 'FILE')}, "
+        f"or train from random weights, {option('pretrained', False)}."
     )
-    pretrained_classes: Callable[[str], int] = lambda name: 1000  # that they know: a thousand are ImageNet's
-    origin: str = "its pretrained weights"  # as the log of a training calls them
+    pretrained_classes: Callable[[str], int] = lambda name: 1000  # number of classes; 1000: those of ImageNet
+    origin: str = "its pretrained weights"  # how the training log calls the weights
 
 
 BACKBONE_SOURCES: Registry[BackboneSource] = Registry(
@@ -58,5 +59,5 @@ def source_of(backbone: str) -> BackboneSource:
 
 
 def weights_reachable(backbone: str) -> bool:
-    """True if building `backbone` with pretrained weights can be expected to work."""
+    """Whether pretrained weights of a backbone are probably available."""
     return source_of(backbone).weights_reachable(backbone)

@@ -1,4 +1,4 @@
-"""timm's backbones: any that shows its intermediate features; weights from its cache or a hub that answers."""
+"""timm's backbones with intermediate features; weights from the local cache or from the hub."""
 
 import os
 import socket
@@ -12,32 +12,32 @@ from huggingface_hub import constants, try_to_load_from_cache
 from casmap.errors import UserError
 from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 
-PATIENCE = 3.0  # seconds; the hub's own client would retry for most of a minute
+TIMEOUT = 3.0  # seconds; the hub's client would retry for most of a minute
 
 
 def build(name: str, classes: int, pretrained: bool) -> Backbone:
-    """The timm model, able to take pictures of any size where the architecture allows it."""
+    """The timm model, for images of any size if the architecture allows it."""
     if not timm.is_model(name.split(".")[0]):
         near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
-        raise UserError(f"timm knows no backbone named {name!r}; among those it knows: {near}.")
+        raise UserError(f"timm has no backbone {name!r}: choose another, such as {near}.")
     network: Any
     try:
-        # Transformers have a fixed grid unless told otherwise; other architectures do not know the word.
+        # Transformers need this argument to accept other sizes; other architectures do not have it.
         network = timm.create_model(name, pretrained=pretrained, num_classes=classes, dynamic_img_size=True)
     except TypeError:
         network = timm.create_model(name, pretrained=pretrained, num_classes=classes)
-    except RuntimeError as error:  # a name with weights, resnet18.a1_in1k, that timm does not have
-        raise UserError(f"timm has no backbone {name!r}: {str(error).splitlines()[0]}") from error
+    except RuntimeError as error:  # unknown weights in the name, such as resnet18.a1_in1k
+        raise UserError(f"timm has no backbone {name!r}: {str(error).splitlines()[0].rstrip('.')}.") from error
     if not hasattr(network, "forward_intermediates"):
-        raise UserError(f"The backbone {name!r} does not show its intermediate features; choose another one.")
+        raise UserError(f"The timm backbone {name!r} does not return intermediate features: choose another.")
     config, stages = network.pretrained_cfg, _stages_before_downscaling(network.feature_info)
     return Backbone(network, tuple(config["mean"]), tuple(config["std"]), config["input_size"][-1], stages)
 
 
 def _stages_before_downscaling(feature_info: Any) -> list[int]:
-    """Number the features that a downscaling follows: the last of each resolution.
+    """Indices of the features that are followed by downscaling: the last of each resolution.
 
-    A backbone with one resolution throughout (a ViT) has none; four evenly spaced blocks stand in for them.
+    A backbone with a single resolution (a ViT) has none; four evenly spaced blocks are used instead.
 
     >>> _stages_before_downscaling([{"reduction": r} for r in (2, 4, 8, 8, 16, 32)])
     [0, 1, 3, 4, 5]
@@ -53,9 +53,9 @@ def _stages_before_downscaling(feature_info: Any) -> list[int]:
 
 def _config(name: str) -> Any:
     try:
-        return timm.get_pretrained_cfg(name)  # None: it knows no such architecture
+        return timm.get_pretrained_cfg(name)  # None: unknown architecture
     except RuntimeError as error:
-        raise UserError(f"timm has no backbone {name!r}: {error}") from error
+        raise UserError(f"timm has no backbone {name!r}: {str(error).rstrip('.')}.") from error
 
 
 def _weights_reachable(name: str) -> bool:
@@ -66,9 +66,9 @@ def _weights_reachable(name: str) -> bool:
     if config.hf_hub_id and any(isinstance(try_to_load_from_cache(config.hf_hub_id, file), str) for file in files):
         return True
     if any(os.environ.get(proxy) for proxy in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
-        return True  # whether the way through a proxy is open only the download itself can tell
+        return True  # only the download itself shows whether the proxy works
     try:
-        socket.create_connection((urlparse(constants.ENDPOINT).hostname or "", 443), timeout=PATIENCE).close()
+        socket.create_connection((urlparse(constants.ENDPOINT).hostname or "", 443), timeout=TIMEOUT).close()
     except OSError:
         return False
     return True

@@ -1,4 +1,4 @@
-"""Scores: what the mapping gains from a masked image. One file for each; its name is that of `--score`."""
+"""Scores: the gain H that the mapping maximises. One file for each; its name is the value of the option score."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from casmap.registry import Registry
 
-if TYPE_CHECKING:  # names of scores are listed without torch
+if TYPE_CHECKING:  # listing the names of scores does not need torch
     from torch import Tensor
 
 
 @dataclass(frozen=True)
 class Score:
-    """A gain H, and the price of a mask's area that goes with it.
+    """A gain H and its lambda_R, the weight of the mask's area.
 
     gain: logits of f' on masked images (N, C), labels (N,) -> (N,).
     letter: its short name, as in the paper's Table 2.
-    lambda_r: for 1,000 classes; where the area is asked for (--area), only a start.
-    lambda_r_of: the same for some thinnings, by name.
+    lambda_r: for 1,000 classes; with the option area, only the initial value.
+    lambda_r_of: lambda_r of individual thinnings, by name.
     """
 
     gain: "Callable[[Tensor, Tensor], Tensor]"

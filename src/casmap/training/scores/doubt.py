@@ -1,4 +1,4 @@
-"""Doubt, which is ours: f' should say anything but the label."""
+"""Doubt, which is not in the paper: f' should predict anything but the label."""
 
 from torch import Tensor
 
@@ -6,9 +6,9 @@ from casmap.training.scores import SCORES, Score
 
 
 def doubt(logits: Tensor, labels: Tensor) -> Tensor:
-    """log(1 - p_y): how likely f' is to say anything but the label; logits (N, C), labels (N,) -> (N,), 0 at most.
+    """log(1 - p_y), the log probability of all other classes, at most 0: logits (N, C), labels (N,) -> (N,).
 
-    Unlike H it has nothing to gain once the label is gone: evidence of other classes may stay.
+    Unlike H, it gains nothing more once p_y is 0: evidence of other classes may stay.
 
     >>> import torch
     >>> doubt(torch.zeros(1, 4), torch.tensor([0]))  # ln 3/4
@@ -18,5 +18,5 @@ def doubt(logits: Tensor, labels: Tensor) -> Tensor:
     return others.logsumexp(dim=1) - logits.logsumexp(dim=1)
 
 
-# The entropy's lambda_R: a start for --area.
+# The lambda_R of the entropy, as the initial value for the option area.
 SCORES.register("doubt")(Score(doubt, "D", lambda_r=10.0, lambda_r_of={"F": 2.5, "L": 14.0, "FL": 7.5}))

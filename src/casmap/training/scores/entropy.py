@@ -1,4 +1,4 @@
-"""H, the paper's choice: f' should not know what it sees."""
+"""H, the entropy, which is the paper's choice: f' should be as uncertain as possible."""
 
 from torch import Tensor
 from torch.nn.functional import log_softmax
@@ -7,7 +7,7 @@ from casmap.training.scores import SCORES, Score
 
 
 def entropy(logits: Tensor, labels: Tensor | None = None) -> Tensor:
-    """H(f(x)) = -sum_c p_c log p_c in nats, whatever the labels: logits (N, C) -> (N,).
+    """H(f(x)) = -sum_c p_c log p_c in nats; the labels are ignored: logits (N, C) -> (N,).
 
     >>> import torch
     >>> entropy(torch.zeros(1, 4))  # uniform over four classes: ln 4

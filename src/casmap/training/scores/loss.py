@@ -1,4 +1,4 @@
-"""The classification loss, the paper's other choice: f' should be wrong."""
+"""The classification loss, the paper's other choice: f' should misclassify the masked image."""
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
