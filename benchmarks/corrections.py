@@ -26,7 +26,7 @@ def main(mapping: str, data: str, masks: str) -> None:
     order = np.random.default_rng(SEED).permutation(len(photos))
     few, others = (Subset(photos, np.sort(order[a:b])) for a, b in ((0, CORRECTED), (CORRECTED, CORRECTED + OTHERS)))
     learned = train_on_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
-    before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (mapping, learned))
+    before, after = (agreement(SaliencyMapper.load(file), others).ious for file in (mapping, learned))
     low, high = paired_interval(after, before)
     print(
         f"IoU on {len(others)} others: {100 * before.mean():.1f} before, {100 * after.mean():.1f} after, "

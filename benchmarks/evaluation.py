@@ -10,7 +10,7 @@ from bench import in_turns, ratio, tell
 from scipy import ndimage
 
 from casmap.data.photos import Annotation
-from casmap.evaluation.evaluate import Mapped, localization_errors
+from casmap.evaluation.evaluate import Predictions, localization_errors
 from casmap.evaluation.localization import continuous_f1, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 
@@ -31,21 +31,21 @@ def main() -> None:
     )
 
 
-def make() -> Mapped:
+def make() -> Predictions:
     """Smooth masks of several blobs, one or two boxes each."""
     random = np.random.default_rng(0)
     masks = np.stack([cv2.resize(random.random((7, 7), dtype=np.float32) ** 3, (SIDE, SIDE)) for _ in range(MASKS)])
     corners = random.uniform(0, SIDE, (MASKS, 2, 2, 2))
     truths = [Annotation(np.concatenate([pair.min(axis=1), pair.max(axis=1)], axis=1)) for pair in corners]
-    return Mapped([str(number) for number in range(MASKS)], masks, random.integers(0, 2, MASKS), truths)
+    return Predictions([str(number) for number in range(MASKS)], masks, random.integers(0, 2, MASKS), truths)
 
 
-def ours(mapped: Mapped) -> Numbers:
+def ours(mapped: Predictions) -> Numbers:
     """As `casmap evaluate` has them."""
     errors = localization_errors(mapped)
     f1 = [continuous_f1(mask, truth.boxes) for mask, truth in zip(mapped.masks, mapped.truths, strict=True)]
     return {
-        "OM": float(official_metric(errors, mapped.right.astype(bool)).mean()),
+        "OM": float(official_metric(errors, mapped.class_correct.astype(bool)).mean()),
         "LE": float(errors.mean()),
         "F1": float(np.mean(f1)),
         "total variation": float(total_variation(mapped.masks).mean()),
@@ -54,10 +54,10 @@ def ours(mapped: Mapped) -> Numbers:
     }
 
 
-def by_image(mapped: Mapped) -> Numbers:
+def by_image(mapped: Predictions) -> Numbers:
     """The formulas as one writes them down for one image, in a loop."""
     found: dict[str, list[float]] = {key: [] for key in ("OM", "LE", "F1", "total variation", "entropy", "volume")}
-    for mask, right, truth in zip(mapped.masks, mapped.right, mapped.truths, strict=True):
+    for mask, right, truth in zip(mapped.masks, mapped.class_correct, mapped.truths, strict=True):
         labels, count = ndimage.label(mask >= mask.mean(dtype=np.float64), structure=np.ones((3, 3)))
         sizes = ndimage.sum_labels(np.ones_like(mask), labels, np.arange(1, count + 1))
         rows, columns = ndimage.find_objects(labels)[int(np.argmax(sizes))]

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from casmap.baselines.lrp import lrp
-from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, upsampled
 from casmap.baselines.support.black_box import black_box
 from casmap.baselines.support.blurring import blur
 from casmap.io.memory import reuse_memory
@@ -32,7 +32,7 @@ def main() -> None:
         return blur(interpolate(small, (PIXELS, PIXELS), mode="bilinear"), SMOOTH)
 
     ways = {
-        "matrices": lambda: back(enlarged(small, images), small),
+        "matrices": lambda: back(upsampled(small, images), small),
         "convolutions": lambda: back(smoothed(), small),
         "ONNX Runtime": lambda: asked(images),
         "torch": lambda: quick(images),

@@ -128,7 +128,7 @@ def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[],
 
     def masks() -> Tensor:
         with torch.no_grad():
-            _, stages = f.look(images)
+            _, stages = f.forward_stages(images)
         return m(stages, (SIDE, SIDE))
 
     def step() -> None:

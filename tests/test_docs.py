@@ -54,7 +54,7 @@ def test_the_page_of_the_api_names_all_of_it_and_its_examples_run(tmp_path, monk
     for block in re.findall(r"```python\n(.*?)```", page, re.S):
         exec(block, names)
     assert (tmp_path / "runs" / "mine" / "mapping.safetensors").exists()
-    assert "whole picture" in capsys.readouterr().out
+    assert "whole photo" in capsys.readouterr().out
 
 
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path) -> None:
