@@ -104,7 +104,7 @@ def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew
 
 def test_a_classifier_of_other_classes_is_refused_before_anything_is_trained(setting, tmp_path) -> None:
     place = classifier(tmp_path / "other.safetensors", ["cat", "dog"])
-    with pytest.raises(UserError, match="does not know exactly the 3 classes"):
+    with pytest.raises(UserError, match="does not have exactly the 3 classes"):
         run_figure3(setting, classifiers=[place], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
