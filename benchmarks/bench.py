@@ -1,4 +1,4 @@
-"""What all benchmarks share: ways that take turns in one process, and the ratio of their times with an interval."""
+"""What all benchmarks share: timing several variants in turns in one process, and ratios with intervals."""
 
 import json
 import sys
@@ -16,18 +16,18 @@ ROUNDS = 9
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long one way takes as another: the median over rounds, its 95 % interval, and the bar."""
+    """How many times as long one variant takes as another: the median over rounds, its 95 % interval, the target."""
 
     what: str
     value: float
     low: float
     high: float
-    bar: str  # "<= 1.1", ">= 2", or "" where there is none
-    times: str  # both, in words
+    bar: str  # the target: "<= 1.1", ">= 2", or "" without one
+    times: str  # both times as text
 
     @property
     def met(self) -> bool | None:
-        """Whether the bar is met; None where there is none."""
+        """Whether the target is met; None without one."""
         if not self.bar:
             return None
         sign, number = self.bar.split()
@@ -35,7 +35,7 @@ class Ratio:
 
 
 def in_turns(ways: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each way in each round; a round before, that warms up, is not counted."""
+    """Seconds of each variant in each round; a warm-up round before is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name, way in ways.items():
@@ -47,15 +47,15 @@ def in_turns(ways: dict[str, Callable[[], object]], rounds: int = ROUNDS) -> dic
 
 
 def ratio(what: str, long: list[float], short: list[float], bar: str = "", photos: int = 1) -> Ratio:
-    """The ratio of the two, round by round. photos: that one turn is about; times are told for one of them."""
+    """The ratio of two variants in each round. photos: photos in one turn; times are given for one photo."""
     each = np.array(long) / np.array(short)
     low, high = bootstrap_statistic(each, lambda some: float(np.median(some)))
     times = " / ".join(f"{1000 * float(np.median(seconds)) / photos:.3g} ms" for seconds in (long, short))
     return Ratio(what, float(np.median(each)), low, high, bar, times)
 
 
-def tell(ratios: list[Ratio]) -> None:
-    """Print all, and write them to the file that was named after --json."""
+def report(ratios: list[Ratio]) -> None:
+    """Print all ratios, and write them to the file given after --json."""
     for one in ratios:
         verdict = {None: "", True: f"  (bar {one.bar}: met)", False: f"  (bar {one.bar}: MISSED)"}[one.met]
         print(f"{one.what}: {one.value:.2f} [{one.low:.2f}, {one.high:.2f}], {one.times}{verdict}", flush=True)

@@ -1,4 +1,4 @@
-"""What `casmap annotate --format coco` is worth to COCO's own evaluation: boxes and outlines against true masks.
+"""Score `casmap annotate --format coco` with COCO's own evaluation: boxes and outlines against true masks.
 
 python benchmarks/coco.py PHOTOS MASKS [MAPPING]
 """
@@ -20,36 +20,38 @@ MEASURES = ("AP", "AP at 0.5", "AP at 0.75")
 
 
 def main() -> None:
-    """The class is that of the folder, on both sides; one object in a photo."""
+    """Both sides take the class from the folder, and have one object per photo."""
     photos, masks = Path(sys.argv[1]), Path(sys.argv[2])
     mapping = Path(sys.argv[3]) if len(sys.argv) > 3 else None
     with tempfile.TemporaryDirectory() as folder:
-        done = annotate(photos, format="coco", mapping=mapping, out=Path(folder) / "said", rle=True)
+        done = annotate(photos, format="coco", mapping=mapping, out=Path(folder) / "annotations", rle=True)
         assert not done.skipped
         found = json.loads(done.path.read_text())
         truth = Path(folder) / "truth.json"
         truth.write_text(json.dumps(truth_of(PhotoFolder(photos, masks=masks), found)))
         coco = COCO(str(truth))
-        answers = coco.loadRes([one for one in found["annotations"] if one["image_id"] in coco.imgs])
+        results = coco.loadRes([one for one in found["annotations"] if one["image_id"] in coco.imgs])
         for kind in ("bbox", "segm"):
-            judge = COCOeval(coco, answers, kind)
-            judge.evaluate()
-            judge.accumulate()
-            judge.summarize()
-            told = ", ".join(f"{name} {100 * value:.1f}" for name, value in zip(MEASURES, judge.stats, strict=False))
-            print(f"{kind}: {told}, {len(coco.imgs)} photos")
+            scorer = COCOeval(coco, results, kind)
+            scorer.evaluate()
+            scorer.accumulate()
+            scorer.summarize()
+            line = ", ".join(
+                f"{name} {100 * value:.1f}" for name, value in zip(MEASURES, scorer.stats, strict=False)
+            )
+            print(f"{kind}: {line}, {len(coco.imgs)} photos")
 
 
 def truth_of(photos: PhotoFolder, found: dict) -> dict:
-    """The true masks as a COCO file, with the numbers that the other file gives to photos and classes."""
+    """The true masks as a COCO file, with the photo and class ids of the other file."""
     images = {image["file_name"]: image for image in found["images"]}
     classes = {category["name"]: category["id"] for category in found["categories"]}
     kept, annotations = [], []
     for index, name in enumerate(photos.names):
-        known = photos.annotation(index)
-        if known is None or known.mask is None:
+        annotation = photos.annotation(index)
+        if annotation is None or annotation.mask is None:
             continue
-        rle = run_lengths.encode(np.asfortranarray((known.mask == 255).astype(np.uint8)))
+        rle = run_lengths.encode(np.asfortranarray((annotation.mask == 255).astype(np.uint8)))
         kept.append(images[name])
         annotations.append(
             {

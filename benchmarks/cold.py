@@ -1,4 +1,4 @@
-"""How long until something happens: --help, and the first map of a new process against ONNX Runtime's own start.
+"""Start-up time: --help, and the first map of a new process compared with ONNX Runtime's own start.
 
 python benchmarks/cold.py
 """
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from bench import Ratio, in_turns, ratio, tell
+from bench import Ratio, in_turns, ratio, report
 from size import install_core
 
 from casmap.data.scenes import Scenes
@@ -31,7 +31,7 @@ SaliencyMapper.load(sys.argv[1])(sys.argv[2]).box()
 
 
 def main() -> None:
-    """Every turn is a process of its own, in an environment that holds the core and nothing else."""
+    """Every turn is a new process, in an environment with casmap's core dependencies only."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         run = partial(start, install_core(Path(folder)))
@@ -46,7 +46,7 @@ def main() -> None:
             ROUNDS,
         )
     help_seconds = float(np.median(seconds["help"]))
-    tell(
+    report(
         [
             Ratio(
                 "seconds of casmap --help",
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def start(python: Path, *arguments: str) -> None:
-    """A process, until it ends."""
+    """Run a process to its end."""
     subprocess.run([python, *arguments], check=True, capture_output=True)
 
 

@@ -1,4 +1,4 @@
-"""Do a few corrected photos help the others? IoU before and after, on photos that nobody corrected.
+"""Do a few corrected photos improve the others? IoU before and after, on photos without corrections.
 
 python benchmarks/corrections.py MAPPING.safetensors PHOTOS MASKS
 """
@@ -20,13 +20,13 @@ CORRECTED, OTHERS, SEED = 50, 200, 0
 
 
 def main(mapping: str, data: str, masks: str) -> None:
-    """Correct some photos by lot with their true masks, and measure on others."""
+    """Correct random photos with their true masks, and measure on others."""
     reuse_memory()
     photos = open_photos(data, masks=masks)
     order = np.random.default_rng(SEED).permutation(len(photos))
     few, others = (Subset(photos, np.sort(order[a:b])) for a, b in ((0, CORRECTED), (CORRECTED, CORRECTED + OTHERS)))
-    learned = train_on_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
-    before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (mapping, learned))
+    trained = train_on_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
+    before, after = (agreement(SaliencyMapper.load(file), others).ious for file in (mapping, trained))
     low, high = paired_interval(after, before)
     print(
         f"IoU on {len(others)} others: {100 * before.mean():.1f} before, {100 * after.mean():.1f} after, "

@@ -1,4 +1,4 @@
-"""OM, LE, F1 and the basic statistics of masks, against an implementation in NumPy and SciPy, image by image.
+"""OM, LE, F1 and the basic statistics of masks, compared with a loop over images in NumPy and SciPy.
 
 python benchmarks/evaluation.py
 """
@@ -6,11 +6,11 @@ python benchmarks/evaluation.py
 import cv2
 import numpy as np
 import numpy.typing as npt
-from bench import in_turns, ratio, tell
+from bench import in_turns, ratio, report
 from scipy import ndimage
 
 from casmap.data.photos import Annotation
-from casmap.evaluation.evaluate import Mapped, localization_errors
+from casmap.evaluation.evaluate import Predictions, localization_errors
 from casmap.evaluation.localization import continuous_f1, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 
@@ -20,32 +20,32 @@ Numbers = dict[str, float]
 
 
 def main() -> None:
-    """Both must give the same numbers, or nothing is told."""
+    """Check that both give the same numbers, then time them."""
     mapped = make()
     mine, theirs = ours(mapped), by_image(mapped)
     for key in theirs:
         assert np.isclose(mine[key], theirs[key], rtol=1e-4), (key, mine[key], theirs[key])
     seconds = in_turns({"by image": lambda: by_image(mapped), "ours": lambda: ours(mapped)}, ROUNDS)
-    tell(
+    report(
         [ratio(f"evaluation image by image / ours, {MASKS} masks", seconds["by image"], seconds["ours"], ">= 2", MASKS)]
     )
 
 
-def make() -> Mapped:
+def make() -> Predictions:
     """Smooth masks of several blobs, one or two boxes each."""
     random = np.random.default_rng(0)
     masks = np.stack([cv2.resize(random.random((7, 7), dtype=np.float32) ** 3, (SIDE, SIDE)) for _ in range(MASKS)])
     corners = random.uniform(0, SIDE, (MASKS, 2, 2, 2))
     truths = [Annotation(np.concatenate([pair.min(axis=1), pair.max(axis=1)], axis=1)) for pair in corners]
-    return Mapped([str(number) for number in range(MASKS)], masks, random.integers(0, 2, MASKS), truths)
+    return Predictions([str(number) for number in range(MASKS)], masks, random.integers(0, 2, MASKS), truths)
 
 
-def ours(mapped: Mapped) -> Numbers:
-    """As `casmap evaluate` has them."""
+def ours(mapped: Predictions) -> Numbers:
+    """The implementation of `casmap evaluate`."""
     errors = localization_errors(mapped)
     f1 = [continuous_f1(mask, truth.boxes) for mask, truth in zip(mapped.masks, mapped.truths, strict=True)]
     return {
-        "OM": float(official_metric(errors, mapped.right.astype(bool)).mean()),
+        "OM": float(official_metric(errors, mapped.class_correct.astype(bool)).mean()),
         "LE": float(errors.mean()),
         "F1": float(np.mean(f1)),
         "total variation": float(total_variation(mapped.masks).mean()),
@@ -54,17 +54,17 @@ def ours(mapped: Mapped) -> Numbers:
     }
 
 
-def by_image(mapped: Mapped) -> Numbers:
-    """The formulas as one writes them down for one image, in a loop."""
+def by_image(mapped: Predictions) -> Numbers:
+    """The formulas written down for one image, in a loop."""
     found: dict[str, list[float]] = {key: [] for key in ("OM", "LE", "F1", "total variation", "entropy", "volume")}
-    for mask, right, truth in zip(mapped.masks, mapped.right, mapped.truths, strict=True):
+    for mask, correct, truth in zip(mapped.masks, mapped.class_correct, mapped.truths, strict=True):
         labels, count = ndimage.label(mask >= mask.mean(dtype=np.float64), structure=np.ones((3, 3)))
         sizes = ndimage.sum_labels(np.ones_like(mask), labels, np.arange(1, count + 1))
         rows, columns = ndimage.find_objects(labels)[int(np.argmax(sizes))]
         box = np.array([columns.start, rows.start, columns.stop, rows.stop], float)
         error = float(max(overlap(box, true) for true in truth.boxes) <= 0.5)
         found["LE"].append(error)
-        found["OM"].append(error if right else 1.0)
+        found["OM"].append(error if correct else 1.0)
         found["F1"].append(max(f1(mask, true) for true in truth.boxes))
         found["total variation"].append(
             float(np.abs(np.diff(mask, axis=0)).sum(dtype=float) + np.abs(np.diff(mask, axis=1)).sum(dtype=float))
@@ -84,7 +84,7 @@ def overlap(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> float:
 
 
 def f1(mask: npt.NDArray[np.float32], box: npt.NDArray[np.float64]) -> float:
-    """2 PR / (P + R), a pixel counting by the share of it that lies in the box."""
+    """2 PR / (P + R), each pixel weighted by the share of it that lies in the box."""
     x0, y0, x1, y1 = box
     pixels = np.arange(SIDE)
     across = np.clip(np.minimum(x1, pixels + 1) - np.maximum(x0, pixels), 0, None)

@@ -1,4 +1,4 @@
-"""A folder of photos end to end, against decoding alone plus ONNX Runtime's forward passes alone; and how it grows.
+"""A folder of photos end to end, compared with decoding plus ONNX Runtime's forward passes; and how it scales.
 
 python benchmarks/extraction.py [PHOTOS]
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
-from bench import Ratio, in_turns, ratio, tell
+from bench import Ratio, in_turns, ratio, report
 
 from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
@@ -29,17 +29,17 @@ GROWTH = (100, 1_000, 10_000)
 
 
 def main() -> None:
-    """Files are written to a temporary folder on the same disk."""
+    """Write files to a temporary folder on the same disk."""
     reuse_memory()
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        named = [argument for argument in sys.argv[1:2] if not argument.startswith("-")]
-        photos = Path(named[0]) if named else make_photos(Path(folder) / "photos", PHOTOS)
+        arguments = [argument for argument in sys.argv[1:2] if not argument.startswith("-")]
+        photos = Path(arguments[0]) if arguments else make_photos(Path(folder) / "photos", PHOTOS)
         out = Path(folder) / "maps"
-        tell([*end_to_end(photos, out), *growth(photos, Path(folder) / "many", out)])
+        report([*end_to_end(photos, out), *growth(photos, Path(folder) / "many", out)])
 
 
 def make_photos(folder: Path, count: int) -> Path:
-    """Scenes as JPEG files, as large as photos on the web."""
+    """Write scenes as JPEG files with the size of photos on the web."""
     folder.mkdir()
     scenes = Scenes(photos=count, size=128)
     for number in range(count):
@@ -49,7 +49,7 @@ def make_photos(folder: Path, count: int) -> Path:
 
 
 def end_to_end(photos: Path, out: Path) -> list[Ratio]:
-    """`casmap extract` with and without overlays, against what it cannot do without, one after the other."""
+    """`casmap extract` with and without overlays, compared with its two necessary parts run sequentially."""
     paths = find_images([photos])
     mapper = SaliencyMapper.load()
     noise = np.random.default_rng(0).normal(size=(BATCH, 3, mapper.size, mapper.size)).astype(np.float32)
@@ -80,7 +80,7 @@ def end_to_end(photos: Path, out: Path) -> list[Ratio]:
 
 
 def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
-    """Time for a photo where there are more of them, each a second name of one of the files; in one run each."""
+    """Time and memory per photo for more photos, which are hard links to the same files; one run each."""
     paths, times, memory = find_images([photos]), {}, {}
     for count in GROWTH:
         many.mkdir()
@@ -89,7 +89,7 @@ def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
             os.link(source, many / f"{number}{source.suffix}")
         seconds = in_turns({"": lambda: extracted(many, out, ("mask",))}, rounds=5 if count < 1_000 else 1)[""]
         times[count] = [np.median(seconds) / count]
-        memory[count] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000  # at most, so far
+        memory[count] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000  # peak so far
         shutil.rmtree(many)
     first, *others = GROWTH
     return [
@@ -105,7 +105,7 @@ def growth(photos: Path, many: Path, out: Path) -> list[Ratio]:
 
 
 def extracted(photos: Path, out: Path, kinds: tuple[str, ...]) -> None:
-    """What `casmap extract` does."""
+    """Run what `casmap extract` runs."""
     shutil.rmtree(out, ignore_errors=True)
     extract([str(photos)], out=out, views=kinds)
 

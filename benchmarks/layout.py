@@ -1,6 +1,6 @@
-"""How much faster a torch mapping is on a CPU where the colours of a pixel lie side by side: benchmarks/layout.py.
+"""How much faster a torch mapping is on a CPU in the channels-last memory layout: benchmarks/layout.py.
 
-Both layouts take turns in one run; printed are the medians in milliseconds for a photo and their ratio.
+Both layouts take turns in one run; it prints the medians in milliseconds for a photo and their ratio.
 """
 
 import time
@@ -17,17 +17,17 @@ PHOTOS, SIDE, ROUNDS = 8, 224, 9
 
 
 def main() -> None:
-    """Random weights take as long as trained ones."""
+    """Time random weights, which take as long as trained ones."""
     reuse_memory()
     encoder = Classifier("tf_efficientnet_lite0", 1000)
     decoder = Decoder(encoder.stage_channels, with_cam=True)
     network = SaliencyNetwork(encoder, decoder, [str(i) for i in range(1000)], predicts=True).eval()
     planes = torch.rand(PHOTOS, 3, SIDE, SIDE)
-    pictures = {"planes": planes, "channels last": planes.contiguous(memory_format=torch.channels_last)}
-    times: dict[str, list[float]] = {name: [] for name in pictures}
+    batches = {"planes": planes, "channels last": planes.contiguous(memory_format=torch.channels_last)}
+    times: dict[str, list[float]] = {name: [] for name in batches}
     with torch.inference_mode():
-        for _ in range(ROUNDS + 1):  # the first one warms up
-            for name, images in pictures.items():
+        for _ in range(ROUNDS + 1):  # the first round warms up
+            for name, images in batches.items():
                 began = time.perf_counter()
                 network(images)
                 times[name].append(1000 * (time.perf_counter() - began) / PHOTOS)

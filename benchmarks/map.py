@@ -1,4 +1,4 @@
-"""A saliency map costs one forward pass: CASM beside its bare classifier, and beside pytorch-grad-cam.
+"""The cost of a saliency map, compared with its classifier's forward pass and with pytorch-grad-cam.
 
 python benchmarks/map.py
 """
@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from bench import Ratio, in_turns, ratio, tell
+from bench import Ratio, in_turns, ratio, report
 from onnxruntime import InferenceSession
 from pytorch_grad_cam import GradCAM
 from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
@@ -25,7 +25,7 @@ BARS = {"resnet50": "<= 1.10", "lite0": "<= 1.20"}
 
 
 def main() -> None:
-    """Random weights take as long as trained ones."""
+    """Time random weights, which take as long as trained ones."""
     reuse_memory()
     torch.manual_seed(0)
     found: list[Ratio] = []
@@ -35,17 +35,17 @@ def main() -> None:
         network.eval().requires_grad_(False).to(memory_format=torch.channels_last)
         found += [in_torch(network, batch, bar) for batch in (8, 32)]
         found += [in_onnx(network, 8), beside_grad_cam(network, 8)]
-    tell(found)
+    report(found)
 
 
-def pictures(batch: int) -> Tensor:
-    """Noise, laid as `SaliencyNetwork.run` lays photos."""
+def random_images(batch: int) -> Tensor:
+    """Noise in the memory layout of `SaliencyNetwork.run`."""
     return torch.rand(batch, 3, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
 
 
 def in_torch(network: SaliencyNetwork, batch: int, bar: str) -> Ratio:
-    """From pictures to masks, and from pictures to logits."""
-    images = pictures(batch)
+    """Images to masks, compared with images to logits."""
+    images = random_images(batch)
     with torch.inference_mode():
         seconds = in_turns({"map": lambda: network(images), "bare": lambda: network.encoder(images)})
     what = f"map / bare forward pass, {network.encoder.backbone}, torch, {batch} photos"
@@ -58,7 +58,7 @@ def in_onnx(network: SaliencyNetwork, batch: int) -> Ratio:
         path = Path(folder) / "mapping.onnx"
         export_onnx(network, {"size": SIDE}, path)
         mapping, alone = load_onnx(path).session, InferenceSession(classifier_alone(path))
-        feed = {"images": pictures(batch).contiguous().numpy()}
+        feed = {"images": random_images(batch).contiguous().numpy()}
         seconds = in_turns(
             {
                 "map": lambda: mapping.run(["masks", "logits"], feed),
@@ -70,13 +70,13 @@ def in_onnx(network: SaliencyNetwork, batch: int) -> Ratio:
 
 
 def beside_grad_cam(network: SaliencyNetwork, batch: int) -> Ratio:
-    """Grad-CAM of the classes that are given, against a map that needs none; both in torch."""
-    images, backbone = pictures(batch), network.encoder.backbone
+    """Grad-CAM with given classes, compared with a map, which needs none; both in torch."""
+    images, backbone = random_images(batch), network.encoder.backbone
     model: nn.Module = network.encoder.network
     layer = model.layer4[-1] if backbone == "resnet50" else model.bn2
     targets = [ClassifierOutputTarget(number) for number in range(batch)]
     for weights in model.parameters():
-        weights.requires_grad_(True)  # as a classifier comes
+        weights.requires_grad_(True)  # the default of a classifier
     with GradCAM(model=model, target_layers=[layer]) as explain:
         seconds = in_turns(
             {"Grad-CAM": lambda: explain(input_tensor=images, targets=targets), "map": lambda: mapped(network, images)}

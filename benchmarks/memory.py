@@ -1,4 +1,4 @@
-"""What `reuse_memory` gains: lite0 with and without, each in processes of its own, by turns.
+"""The gain of `reuse_memory`: lite0 with and without it, in separate processes that take turns.
 
 python benchmarks/memory.py
 """
@@ -36,13 +36,13 @@ ROUNDS = 3
 
 
 def run(way: str) -> list[float]:
-    """Seconds of the three kinds of work, and the largest memory in MB."""
+    """Seconds of the three tasks, and the peak memory in MB."""
     done = subprocess.run([sys.executable, "-c", WORK, way], capture_output=True, text=True, check=True)
     return [float(line) for line in done.stdout.split()]
 
 
 def main() -> None:
-    """Print medians over rounds, and their ratio."""
+    """Print medians over rounds and their ratio."""
     found: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for _ in range(ROUNDS):
         for way in WAYS:

@@ -1,14 +1,14 @@
-"""What the slow baselines of Table 1 gain from engines and masks that give the same maps: benchmarks/rivals.py."""
+"""Speed of slow baselines of Table 1 with faster engines and masks that give the same maps: benchmarks/rivals.py."""
 
 import warnings
 
 import torch
-from bench import in_turns, ratio, tell
+from bench import in_turns, ratio, report
 from torch import Tensor
 from torch.nn.functional import interpolate
 
 from casmap.baselines.lrp import lrp
-from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, enlarged
+from casmap.baselines.meaningful_perturbation import SIDE, SMOOTH, upsampled
 from casmap.baselines.support.black_box import black_box
 from casmap.baselines.support.blurring import blur
 from casmap.io.memory import reuse_memory
@@ -19,28 +19,28 @@ PHOTOS, PIXELS, ROUNDS = 8, 224, 5
 
 
 def main() -> None:
-    """Random weights take as long as trained ones."""
+    """Time random weights, which take as long as trained ones."""
     reuse_memory()
-    warnings.simplefilter("ignore")  # of libraries, about themselves
+    warnings.simplefilter("ignore")  # deprecation warnings of libraries
     f = Classifier("tf_efficientnet_lite0", 1000).eval().requires_grad_(False).to(memory_format=torch.channels_last)
     images, classes = torch.rand(PHOTOS, 3, PIXELS, PIXELS), torch.arange(PHOTOS)
     quick = folded(f)
-    asked = black_box(quick, images)
+    predict = black_box(quick, images)
     small = torch.rand(PHOTOS, 1, SIDE, SIDE).requires_grad_(True)
 
     def smoothed() -> Tensor:
         return blur(interpolate(small, (PIXELS, PIXELS), mode="bilinear"), SMOOTH)
 
     ways = {
-        "matrices": lambda: back(enlarged(small, images), small),
-        "convolutions": lambda: back(smoothed(), small),
-        "ONNX Runtime": lambda: asked(images),
+        "matrices": lambda: gradient(upsampled(small, images), small),
+        "convolutions": lambda: gradient(smoothed(), small),
+        "ONNX Runtime": lambda: predict(images),
         "torch": lambda: quick(images),
         "LRP, folded": lambda: lrp(quick, images, classes),
         "LRP": lambda: lrp(f, images, classes),
     }
     times = in_turns(ways, ROUNDS)
-    tell(
+    report(
         [
             ratio(
                 "masks of meaningful perturbation with their gradient: convolutions / two products",
@@ -56,8 +56,8 @@ def main() -> None:
     )
 
 
-def back(masks: Tensor, values: Tensor) -> Tensor:
-    """The way back of the sum of masks."""
+def gradient(masks: Tensor, values: Tensor) -> Tensor:
+    """The gradient of the sum of masks with respect to the values."""
     return torch.autograd.grad(masks.sum(), values)[0]
 
 

@@ -1,4 +1,4 @@
-"""The figures behind docs/scale.md: a row of Parquet, a photo from a shard, the bytes that a step sends.
+"""The numbers in docs/scale.md: a row of Parquet, a photo from a shard, the bytes that a step sends.
 
 python benchmarks/scale.py
 """
@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import in_turns, ratio, tell
+from bench import in_turns, ratio, report
 from extraction import make_photos
 
 from casmap.data.folders import PhotoFolder
@@ -21,7 +21,7 @@ PHOTOS = 200
 
 
 def main() -> None:
-    """One process, one core for the mapping."""
+    """Use one process, and one core for the mapping."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "photos").mkdir()
@@ -42,7 +42,7 @@ def main() -> None:
             },
             5,
         )
-        tell([ratio("reading photos from shards / from a folder", turns["shards"], turns["folder"], "", PHOTOS)])
+        report([ratio("reading photos from shards / from a folder", turns["shards"], turns["folder"], "", PHOTOS)])
     f = Classifier("resnet50", 1000)
     for what, network in (("f", f), ("the decoder of m", Decoder(f.stage_channels))):
         count = sum(weights.numel() for weights in network.parameters())

@@ -1,8 +1,8 @@
-"""Two versions of casmap, one after the other in turns, benchmark by benchmark: a table of both, as Markdown.
+"""Two versions of casmap in turns, benchmark by benchmark: a Markdown table of both.
 
 python benchmarks/side_by_side.py CHECKOUT_OF_ANOTHER_VERSION [NAME ...]
 
-Each version runs the programs of its own checkout, with its own package. Nothing else should run meanwhile.
+Each version runs the benchmarks of its own checkout with its own package. Run nothing else at the same time.
 """
 
 import json
@@ -18,7 +18,7 @@ NAMES = ("cold", "map", "extraction", "training", "evaluation")
 
 
 def main() -> None:
-    """Run those that are named, or all but the size of the install."""
+    """Run the named benchmarks, or all except the install size."""
     other = Path(sys.argv[1]).resolve()
     print(f"| what | {version(other)} | {version(HERE)} |\n|---|---|---|", flush=True)
     for name in sys.argv[2:] or NAMES:
@@ -34,16 +34,16 @@ def main() -> None:
 def measured(checkout: Path, name: str) -> list[dict[str, Any]]:
     """The ratios of one benchmark of one version."""
     with tempfile.TemporaryDirectory() as folder:
-        told = Path(folder) / "told.json"
-        program = [sys.executable, str(checkout / "benchmarks" / f"{name}.py"), "--json", str(told)]
+        written = Path(folder) / "ratios.json"
+        program = [sys.executable, str(checkout / "benchmarks" / f"{name}.py"), "--json", str(written)]
         environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
         subprocess.run(program, check=True, env=environment, stdout=sys.stderr, cwd=folder)
-        found: list[dict[str, Any]] = json.loads(told.read_text())
+        found: list[dict[str, Any]] = json.loads(written.read_text())
         return found
 
 
 def version(checkout: Path) -> str:
-    """As the checkout says it."""
+    """The version in the checkout's pyproject.toml."""
     text = (checkout / "pyproject.toml").read_text()
     return next(line.split('"')[1] for line in text.splitlines() if line.startswith("version"))
 

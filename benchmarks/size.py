@@ -1,4 +1,4 @@
-"""What `pip install casmap` takes on the disk, in a fresh virtual environment: all of it, and its largest parts.
+"""The disk space of a core install in a fresh virtual environment: the total and its largest parts.
 
 python benchmarks/size.py
 """
@@ -8,14 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import Ratio, tell
+from bench import Ratio, report
 
 ROOT = Path(__file__).parent.parent
 SHOWN = 8
 
 
 def main() -> None:
-    """Bytecode that pip compiles is counted; pip itself, which is there before, is not."""
+    """Count the bytecode that pip compiles, but not pip itself."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         before = megabytes(Path(folder))
@@ -25,11 +25,11 @@ def main() -> None:
         sizes = {package.name: megabytes(package) for package in packages if package.is_dir()}
         largest = sorted(sizes, key=lambda name: -sizes[name])[:SHOWN]
         parts = ", ".join(f"{name} {sizes[name]:.0f}" for name in largest)
-        tell([Ratio("MB that a core install takes", added, added, added, "<= 300", parts)])
+        report([Ratio("MB that a core install takes", added, added, added, "<= 300", parts)])
 
 
 def install_core(environment: Path) -> Path:
-    """Install what somebody needs who extracts maps; gives its Python."""
+    """Install casmap's core, which is all that extraction needs; returns the environment's Python."""
     python = environment / "bin" / "python"
     install = ["-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(ROOT)]
     subprocess.run([python, *install], check=True)
@@ -37,7 +37,7 @@ def install_core(environment: Path) -> Path:
 
 
 def megabytes(folder: Path) -> float:
-    """Of all files in it."""
+    """The total size of all files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() or path.is_symlink()) / 1e6
 
 

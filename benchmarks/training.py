@@ -1,4 +1,4 @@
-"""A step of Algorithm 1 against a bare training step of its classifier, and against a straightforward implementation.
+"""A step of Algorithm 1 compared with a bare training step of its classifier, and with a direct implementation.
 
 python benchmarks/training.py
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from bench import Ratio, in_turns, ratio, tell
+from bench import Ratio, in_turns, ratio, report
 from extraction import make_photos
 from torch import Tensor
 from torch.nn.functional import conv2d, cross_entropy, interpolate, log_softmax
@@ -33,7 +33,7 @@ RECIPE = PAPER.replace(backbone=BACKBONE, pretrained=False, size=SIDE, batch=BAT
 
 
 def main() -> None:
-    """All of them train copies of one classifier on one batch."""
+    """Train copies of one classifier on one batch in all variants."""
     reuse_memory()
     torch.manual_seed(0)
     first = Classifier(BACKBONE, CLASSES).to(memory_format=torch.channels_last)
@@ -65,11 +65,11 @@ def main() -> None:
         ratio("straightforward step / ours, L, reused", plain, seconds["L, reused"], ">= 1.25", BATCH),
     ]
     found += [planes(first, batch), loading(first)]
-    tell(found)
+    report(found)
 
 
 def planes(first: Classifier, batch: tuple[Tensor, Tensor]) -> Ratio:
-    """Colours as planes, as torch has them, against channels last."""
+    """Torch's default layout (colours as planes), compared with channels last."""
     ways = {
         "as it is": ours(copy.deepcopy(first), batch, "L"),
         "planes": ours(
@@ -81,7 +81,7 @@ def planes(first: Classifier, batch: tuple[Tensor, Tensor]) -> Ratio:
 
 
 def loading(first: Classifier) -> Ratio:
-    """Reading JPEG files of 512 x 384 pixels as batches, against the step that they are for."""
+    """Loading JPEG files of 512 x 384 pixels as batches, compared with the step that uses them."""
     with tempfile.TemporaryDirectory() as folder:
         make_photos(Path(folder) / "class", 2 * BATCH)
         photos = PhotoFolder(Path(folder))
@@ -114,12 +114,12 @@ def ours(f: Classifier, batch: tuple[Tensor, Tensor], thinning: str, **changes: 
 
 
 def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[], object]:
-    """Algorithm 1, thinning L, as one writes it down from the paper: every expectation is a pass of its own.
+    """Algorithm 1, thinning L, written directly from the paper: a separate pass for every expectation.
 
     theta_f <- theta_f - eta grad (l(f(x), y) + l(f((1 - m) x), y)) / 2
-    theta_m <- theta_m + eta grad (H(f((1 - m) x)) - lambda R(m)), the masks made anew
+    theta_m <- theta_m + eta grad (H(f((1 - m) x)) - lambda R(m)), with recomputed masks
     """
-    m = ByTheBook(f.stage_channels)
+    m = DirectDecoder(f.stage_channels)
     to_f = torch.optim.SGD(f.parameters(), 0.001, momentum=0.9, weight_decay=1e-4)
     to_m = torch.optim.Adam(m.parameters(), 0.001, weight_decay=1e-4)
     images, labels = batch
@@ -128,7 +128,7 @@ def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[],
 
     def masks() -> Tensor:
         with torch.no_grad():
-            _, stages = f.look(images)
+            _, stages = f.forward_stages(images)
         return m(stages, (SIDE, SIDE))
 
     def step() -> None:
@@ -139,8 +139,8 @@ def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[],
         loss.backward()
         to_f.step()
         mask = masks()
-        likely = log_softmax(f((1 - mask) * images), dim=1)
-        score = -(likely.exp() * likely).sum(dim=1).mean() - 10 * mask.mean()
+        log_probabilities = log_softmax(f((1 - mask) * images), dim=1)
+        score = -(log_probabilities.exp() * log_probabilities).sum(dim=1).mean() - 10 * mask.mean()
         to_m.zero_grad()
         (-score).backward()
         torch.nn.utils.clip_grad_norm_(m.parameters(), 10.0)
@@ -149,8 +149,8 @@ def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[],
     return step
 
 
-class ByTheBook(Decoder):
-    """The decoder's supplement word for word: rescale 64 channels of each stage, concatenate, convolve."""
+class DirectDecoder(Decoder):
+    """The decoder exactly as in the supplement: rescale 64 channels of each stage, concatenate, convolve."""
 
     def forward(self, stages: list[Tensor], size: tuple[int, int]) -> Tensor:
         """Masks (N, 1, H, W)."""

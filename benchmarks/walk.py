@@ -1,10 +1,10 @@
-"""Which functions of casmap a command enters, in order: the walk of a photo, or of a folder.
+"""Trace the functions of casmap that a command calls, in order: for one photo, or for a folder.
 
 python benchmarks/walk.py extract photo.jpg --out maps
 python benchmarks/walk.py train scenes:photos=8,classes=2,size=32 --recipe quick --steps 2 --first-steps 2 --out run
 
-Each function is named once, where it is first entered; its depth is that of calls between casmap's own functions. What
-is called while modules are imported, and what only answers (properties, methods with two underscores) is left out.
+Each function is listed at its first call, indented by the depth of calls between casmap's own functions. Calls during
+imports, properties and methods with two underscores are left out.
 """
 
 import sys
@@ -18,8 +18,8 @@ ROOT = str(Path(casmap.__file__).parent)
 entered: dict[str, int] = {}
 
 
-def note(frame: FrameType, event: str, _argument: object) -> None:
-    """Keep the first call of each function."""
+def record(frame: FrameType, event: str, _argument: object) -> None:
+    """Record the first call of each function."""
     code = frame.f_code
     if event != "call" or not code.co_filename.startswith(ROOT) or "<" in code.co_qualname.replace("<locals>", ""):
         return
@@ -30,7 +30,7 @@ def note(frame: FrameType, event: str, _argument: object) -> None:
 
 
 def is_import(frame: FrameType) -> bool:
-    """Whether a module is being imported further up."""
+    """Whether this call happens during the import of a module."""
     above: FrameType | None = frame.f_back
     while above is not None:
         if above.f_code.co_name == "<module>" and above.f_code.co_filename.startswith(ROOT):
@@ -40,7 +40,7 @@ def is_import(frame: FrameType) -> bool:
 
 
 def depth(frame: FrameType) -> int:
-    """How many of casmap's functions are further up, the command line's own aside."""
+    """The number of casmap's functions up the stack, without the command line's own."""
     found, above = 0, frame.f_back
     while above is not None:
         name = above.f_code.co_filename
@@ -50,15 +50,15 @@ def depth(frame: FrameType) -> int:
 
 
 def main() -> None:
-    """Run the command, and print what it entered."""
+    """Run the command, and print the functions that it called."""
     if "walk.py" in sys.argv[0]:
         from casmap import cli
 
         run = getattr(cli, "main", None)
         if not callable(run):
             from casmap.cli.main import main as run
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.setprofile(record)
+    sys.setprofile(record)
     try:
         run()
     except SystemExit:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from casmap.baselines import real_time_saliency
-from casmap.baselines.real_time_saliency import BLUR, ask, exchanged, learn, roughness
+from casmap.baselines.real_time_saliency import BLUR, composite, learn, roughness, sample_classes
 from casmap.baselines.support.blurring import blur
 
 
@@ -21,7 +21,7 @@ def test_it_finds_a_planted_object_and_is_read_back(planted, training_data, monk
 
 def test_a_share_of_the_classes_asked_for_is_not_there() -> None:
     labels = torch.arange(2000) % 7
-    asked, there = ask(labels, 7, 0.3, seed=1)
+    asked, there = sample_classes(labels, 7, 0.3, seed=1)
     assert torch.equal(asked == labels, there)
     assert 0.27 < 1 - there.float().mean() < 0.33
     assert asked.max() < 7
@@ -37,7 +37,7 @@ def test_what_is_kept_is_the_picture_and_the_rest_is_not() -> None:
     images = torch.rand(4, 3, 64, 64)
     masks = torch.zeros(4, 1, 64, 64)
     masks[..., :32] = 1
-    found = exchanged(images, blur(images, BLUR), masks, torch.Generator().manual_seed(0))
+    found = composite(images, blur(images, BLUR), masks, torch.Generator().manual_seed(0))
     kept, rest = ((found - images)[..., place].abs().mean(dim=(1, 2, 3)) for place in (slice(32), slice(32, 64)))
     assert (kept < 0.03).all()  # a little noise
     assert (rest > 0.1).all()

@@ -333,14 +333,15 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
     done = casmap("evaluate", spec, "--mapping", mapping, "--area", "0.5", "--json", "numbers/all.json")
     assert done.code == 0
     assert done.complained == ""
-    for word in ("8 photos", mapping.parent.name, "centre box", "whole picture", "LE", "F1", "PxAP", "evidence"):
+    for word in ("8 photos", mapping.parent.name, "centre box", "whole photo", "LE", "F1", "PxAP", "evidence"):
         assert word in done.said
     numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
-    assert list(numbers) == [mapping.parent.name, "centre box", "whole picture"]
+    assert list(numbers) == [mapping.parent.name, "centre box", "whole photo"]
     assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name])
-    assert "OM" not in numbers["whole picture"]
+    assert "OM" not in numbers["whole photo"]
     for row in numbers.values():
-        for number in row.values():
+        assert {"LE", "F1"} <= set(row["as extracted"])
+        for number in (*row.pop("as extracted").values(), *row.values()):
             assert number.get("low", number["value"]) <= number["value"] <= number.get("high", number["value"])
 
 

@@ -28,7 +28,7 @@ def test_table1_prints_a_table_and_writes_its_files(casmap, mapping, knowing, tm
     assert done.code == 0
     name = mapping.parent.name
     rows = [f"{method}, the {told} class" for method in ("CAM", "gradient") for told in ("true", "predicted")]
-    assert set(records_of(tmp_path / "table")) == {name, *rows, "centre box", "whole picture"}
+    assert set(records_of(tmp_path / "table")) == {name, *rows, "centre box", "whole photo"}
     assert "8 photos" in done.said
     for file in ("table1.csv", "table1.md", "table1.html"):
         assert (tmp_path / "table" / file).stat().st_size > 500
@@ -162,7 +162,7 @@ def test_mappings_that_are_named_are_looked_at_and_nothing_is_trained(casmap, ma
         done = casmap("study", name, *photos)
         assert done.code == 0, done.complained
     assert not (tmp_path / "studies" / "trainings").exists()
-    assert "Name the classifiers to ask" in casmap("study", "figure3", *photos).sentence()
+    assert "Name the classifiers to test" in casmap("study", "figure3", *photos).sentence()
 
 
 def test_figure3_asks_classifiers_that_were_trained_by_a_command(casmap, mapping, tmp_path):

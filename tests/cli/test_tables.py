@@ -61,7 +61,7 @@ def test_the_plan_is_told_with_its_sum(told) -> None:
     print_plan([Planned("f(0)", QUICK, 2000, 40, first=True, maps=False), Planned("CASM", QUICK, 2000, 40)])
     rows = [line.split("│")[1:5] for line in told.file.getvalue().splitlines() if "│" in line]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["f(0)", "1", "600", "0"], ["CASM", "1", "0", "450"], ["in all", "2", "600", "450"],
+        ["f(0)", "1", "600", "0"], ["CASM", "1", "0", "450"], ["total", "2", "600", "450"],
     ]  # fmt: skip
 
 
@@ -71,7 +71,10 @@ def test_a_report_is_told_with_its_sum(told) -> None:
         assert words in told.file.getvalue()
 
 
-@pytest.mark.parametrize(("known", "words"), [(True, "classifiers are right"), (False, "are of the same opinion")])
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [(True, "predicted class is correct"), (False, "predicted class is the same as for the whole photo")],
+)
 def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> None:
     shares = {"whole": 1.0, "masked-in": 0.0, "masked-out": 0.5, "inpainted": 1.0}
     values = {version: np.full(4, share) for version, share in shares.items()}
@@ -81,7 +84,7 @@ def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> Non
     assert "4 photos: how often" in said
     assert words in said
     assert "50.0 [50.0, 50.0]" in said
-    assert "Warning: From the masks alone the classifier is right in 0%" in said
+    assert "Warning: From the masked-in photos the classifier is correct in 0%" in said
 
 
 def test_a_correction_is_told_by_class_the_worst_first(told) -> None:

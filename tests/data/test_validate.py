@@ -135,7 +135,7 @@ def test_scenes_have_no_fault():
 def test_a_good_folder_ends_with_code_0(pets, tmp_path):
     done = casmap("data", "check", "pets", "--boxes", "boxes.csv", "--json", "out/all.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for words in ("class folders", "CSV", "5", "fewest in dog (2)", "16 x 12", "Nothing is wrong"):
+    for words in ("class folders", "CSV", "5", "fewest photos: dog (2)", "16 x 12", "No problems found"):
         assert words in done.stdout
     report = json.loads((tmp_path / "out" / "all.json").read_text())
     assert report["fine"] is True
@@ -170,4 +170,4 @@ def test_a_users_mistake_is_one_sentence_and_code_2(pets, tmp_path, arguments, w
 def test_scenes_can_be_checked(tmp_path):
     done = casmap("data", "check", "scenes:photos=4,classes=2,size=32", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "Nothing is wrong" in done.stdout
+    assert "No problems found" in done.stdout

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casmap.evaluation.background import ENOUGH, on_border, place_of, warnings
+from casmap.evaluation.background import ENOUGH, background_warnings, on_border, place_of
 
 
 def blob(row, column, side=30, radius=4):
@@ -39,28 +39,28 @@ def test_an_object_is_not_on_the_border_and_a_frame_is() -> None:
 def test_objects_that_lie_about_are_no_background() -> None:
     chance = np.random.default_rng(0)
     masks = np.stack([blob(*chance.integers(6, 24, 2)) for _ in range(60)])
-    assert warnings(masks, np.arange(60) % 3, ["a", "b", "c"]) == []
+    assert background_warnings(masks, np.arange(60) % 3, ["a", "b", "c"]) == []
 
 
 def test_a_corner_in_all_photos_is_told_once() -> None:
     masks = np.stack([blob(4, 4)] * 40)
-    (sentence,) = warnings(masks, np.arange(40) % 2, ["a", "b"])
-    assert "100 % of the photos the evidence lies at the top left" in sentence
+    (sentence,) = background_warnings(masks, np.arange(40) % 2, ["a", "b"])
+    assert "100 % of the photos the mask lies at the top left" in sentence
 
 
 def test_a_corner_in_the_photos_of_one_class_names_it() -> None:
     chance = np.random.default_rng(0)
     masks = np.stack([blob(26, 26) if index % 3 == 1 else blob(*chance.integers(6, 24, 2)) for index in range(90)])
-    (sentence,) = warnings(masks, np.arange(90) % 3, ["a", "b", "c"])
-    assert "the photos of b the evidence lies at the bottom right" in sentence
+    (sentence,) = background_warnings(masks, np.arange(90) % 3, ["a", "b", "c"])
+    assert "the photos of b the mask lies at the bottom right" in sentence
 
 
 def test_frames_are_told_of() -> None:
     frame = np.ones((30, 30))
     frame[4:-4, 4:-4] = 0
-    (sentence,) = warnings(np.stack([frame] * 20), np.zeros(20, np.int64), ["a"])
+    (sentence,) = background_warnings(np.stack([frame] * 20), np.zeros(20, np.int64), ["a"])
     assert "along the border" in sentence
 
 
 def test_few_photos_say_nothing() -> None:
-    assert warnings(np.stack([blob(4, 4)] * (ENOUGH - 1)), np.zeros(ENOUGH - 1, np.int64), ["a"]) == []
+    assert background_warnings(np.stack([blob(4, 4)] * (ENOUGH - 1)), np.zeros(ENOUGH - 1, np.int64), ["a"]) == []

@@ -11,8 +11,8 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import (
     ALPHAS,
     BATCH,
-    Mapped,
-    annotated,
+    Predictions,
+    annotated_indices,
     center_system,
     localization_errors,
     map_photos,
@@ -125,7 +125,7 @@ def test_masks_and_truths_are_in_the_order_of_the_photos(policy):
     masks, classes = guessing(np.stack([resize(photos.image(i), SIZE, policy) for i in kept]))
     assert mapped.names == [photos.names[i] for i in kept]
     np.testing.assert_array_equal(mapped.masks, masks)
-    np.testing.assert_array_equal(mapped.right, classes == photos.labels[kept])
+    np.testing.assert_array_equal(mapped.class_correct, classes == photos.labels[kept])
     for index, truth in zip(kept, mapped.truths, strict=True):
         expected = resize_annotation(photos.annotation(index), *photos.image(index).shape[:2], SIZE, policy)
         np.testing.assert_array_equal(truth.boxes, expected.boxes)
@@ -134,7 +134,7 @@ def test_masks_and_truths_are_in_the_order_of_the_photos(policy):
 
 
 def test_a_system_that_tells_no_class_is_right_nowhere():
-    assert np.isnan(map_photos(whole_system, Rectangles(), SIZE, "crop").right).all()
+    assert np.isnan(map_photos(whole_system, Rectangles(), SIZE, "crop").class_correct).all()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, 1.5])
@@ -285,7 +285,7 @@ def test_a_second_evaluation_gives_the_same_numbers():
 
 def test_photos_of_which_nothing_is_known_are_passed_over():
     photos = Rectangles(unknown={0, 4, 5})
-    assert annotated(photos) == [1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert annotated_indices(photos) == [1, 2, 3, 6, 7, 8, 9, 10, 11]
     row = measured(perfect, photos, SIZE)
     assert len(row.values["LE"]) == 9
     assert value(row, "OM") == 0  # labels stay with their photos
@@ -384,7 +384,7 @@ def test_each_picture_comes_once_beside_its_own_class(policy):
     assert numbers == kept
     assert sizes == [BATCH, BATCH]
     assert mapped.names == [photos.names[i] for i in kept]
-    assert mapped.right.tolist() == [i % 4 != 1 for i in kept]
+    assert mapped.class_correct.tolist() == [i % 4 != 1 for i in kept]
     pictures = np.stack([resize(photos.image(i), SIZE, policy) for i in kept])
     np.testing.assert_array_equal(mapped.masks, guessing(pictures)[0])
 
@@ -410,7 +410,7 @@ def haloed(photos):
     mask[3:7, 3:7] = 1.0
     names, boxes = zip(*photos, strict=True)
     truths = [Annotation(np.array([box])) for box in boxes]
-    return Mapped(list(names), np.stack([mask] * len(names)), np.full(len(names), np.nan), truths)
+    return Predictions(list(names), np.stack([mask] * len(names)), np.full(len(names), np.nan), truths)
 
 
 def test_the_halo_and_the_core_are_what_they_are_said_to_be():

@@ -70,7 +70,7 @@ def test_masks_of_zeros_do_not_stop_it() -> None:
 
 
 def test_areas_are_shares() -> None:
-    with pytest.raises(ValueError, match="share"):
+    with pytest.raises(ValueError, match="between 0 and 1"):
         alpha_for_area(np.ones((1, 2, 2)), 50)
 
 

@@ -67,7 +67,7 @@ def test_pairs_cancel_what_is_hard_for_both() -> None:
     a, b = hardness + 0.05 + 0.01 * random.standard_normal(200), hardness
     low, high = paired_interval(a, b)
     assert 0.045 < low < 0.05 < high < 0.055
-    assert bootstrap_interval(a)[0] < bootstrap_interval(b)[1]  # apart, they overlap
+    assert bootstrap_interval(a)[0] < bootstrap_interval(b)[1]  # paired_difference, they overlap
     assert paired_interval(b, a) == pytest.approx((-high, -low))
 
 

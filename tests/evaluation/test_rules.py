@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from casmap.data.photos import Annotation
-from casmap.evaluation.evaluate import Mapped, localization_errors, own_alpha_errors
-from casmap.evaluation.rules import MeanLevel, above, above_share, energy, grab_cut
+from casmap.evaluation.evaluate import Predictions, localization_errors, own_alpha_errors
+from casmap.evaluation.rules import MeanThreshold, above, above_share, energy, grab_cut
 from casmap.evaluation.wsol_metrics import is_tuning
 
 NOTHING = np.zeros((2, 4, 3), np.uint8)
@@ -23,7 +23,7 @@ MAP = np.array([[0.0, 0.1, 0.4, 0.0], [0.0, 0.2, 1.0, 0.6]])
         (energy(0.69), [[0, 0, 0, 0], [0, 0, 1, 1]]),  # 1.6 of 2.3
         (energy(1.0), [[0, 1, 1, 0], [0, 1, 1, 1]]),
     ],
-    ids=lambda value: getattr(value, "words", ""),
+    ids=lambda value: getattr(value, "description", ""),
 )
 def test_what_a_rule_keeps(rule, kept) -> None:
     assert rule.keep(MAP, NOTHING).astype(int).tolist() == kept
@@ -65,8 +65,8 @@ def test_the_mean_level_is_chosen_on_the_other_half_and_boxed_whole() -> None:
     mask = np.zeros((10, 10), np.float32)
     mask[2:8, 2:4] = mask[2:8, 7:8] = 1.0
     truth = Annotation(np.array([[2.0, 2.0, 8.0, 8.0]]))
-    mapped = Mapped(names, np.stack([mask] * 40), np.full(40, np.nan), [truth] * 40)
-    assert MeanLevel().errors(mapped, np.zeros((40, 10, 10, 3), np.uint8)).tolist() == [0.0] * 40
+    mapped = Predictions(names, np.stack([mask] * 40), np.full(40, np.nan), [truth] * 40)
+    assert MeanThreshold().errors(mapped, np.zeros((40, 10, 10, 3), np.uint8)).tolist() == [0.0] * 40
     assert localization_errors(mapped).tolist() == [1.0] * 40  # the larger island alone
-    errors, alphas = own_alpha_errors(mapped, (9.0, 0.5, 1.0), whole=True)
+    errors, alphas = own_alpha_errors(mapped, (9.0, 0.5, 1.0), all_components=True)
     assert (errors.tolist(), alphas) == ([0.0] * 40, (0.5, 0.5))

@@ -18,11 +18,11 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import (
     Number,
     center_system,
-    localization_errors,
     map_photos,
     measure_masks,
     whole_system,
 )
+from casmap.evaluation.localization import continuous_f1, iou
 from casmap.evaluation.table import (
     COLUMNS,
     compare,
@@ -76,25 +76,25 @@ def mapping(mapper, tmp_path):
 
 
 def printed(results, width=160):
-    said = io.StringIO()
-    print_rows(results, Console(file=said, width=width))
-    return said.getvalue()
+    text = io.StringIO()
+    print_rows(results, Console(file=text, width=width))
+    return text.getvalue()
 
 
 # ---------------------------------------------------------------------------------------------- rows
 
 
 def test_mappings_stand_beside_the_centre_box_and_the_whole_picture(results):
-    assert [row.name for row in results.rows] == ["mine", "centre box", "whole picture"]
-    assert list(results.squashed) == ["mine", "centre box", "whole picture"]
+    assert [row.name for row in results.rows] == ["mine", "centre box", "whole photo"]
+    assert [row.name for row in results.central_crop] == ["mine", "centre box", "whole photo"]
 
 
-def test_rows_are_those_of_each_system_alone_under_both_policies(results, mapper, scenes):
-    systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole picture": whole_system}
-    for row in results.rows:
-        cropped, squashed = (map_photos(systems[row.name], scenes, SIZE, policy) for policy in ("crop", "squash"))
-        assert row.numbers == measure_masks(row.name, cropped, area=0.2).numbers
-        assert results.squashed[row.name] == localization_errors(squashed).mean()
+def test_rows_are_of_whole_photos_and_central_crop_is_the_papers_protocol(results, mapper, scenes):
+    systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole photo": whole_system}
+    for rows, policy in ((results.rows, "squash"), (results.central_crop, "crop")):
+        for row in rows:
+            predictions = map_photos(systems[row.name], scenes, SIZE, policy)
+            assert row.numbers == measure_masks(row.name, predictions, area=0.2).numbers
 
 
 def test_every_number_has_a_line_in_the_table(results):
@@ -110,20 +110,64 @@ def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
 
 
 def test_scenes_are_square_so_both_policies_agree(results):
-    assert [row.numbers["LE"].value for row in results.rows] == list(results.squashed.values())
+    assert [row.numbers for row in results.rows] == [row.numbers for row in results.central_crop]
+    assert results.squashed == {row.name: row.numbers["LE"].value for row in results.rows}
 
 
-def test_a_wide_photo_is_measured_cropped_and_squashed(mapper, tmp_path):
-    """The object is the central square: all of the cropped photo; half of the squashed one, which is not enough."""
+class Square:
+    """Stands for a network that marks a rectangle of the square that it is given."""
+
+    mean, std = (0.5,) * 3, (0.5,) * 3
+    classes, predicts, concurrent = ["a", "b"], True, False
+
+    def run(self, images):
+        masks = np.zeros((len(images), *images.shape[-2:]), np.float32)
+        masks[:, 8:40, 4:20] = 1
+        return masks, np.zeros((len(images), 2), np.float32)
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """Photos of 96 x 48 pixels; the object is at the left, outside the central square."""
     for name in ("photos/a/1.png", "photos/b/2.png"):
         (tmp_path / name).parent.mkdir(parents=True)
-        PIL.Image.new("RGB", (64, 32)).save(tmp_path / name)
-    rows = [f"photos/{name},16,0,48,32" for name in ("a/1.png", "b/2.png")]
+        PIL.Image.new("RGB", (96, 48)).save(tmp_path / name)
+    rows = [f"photos/{name},8,8,40,40" for name in ("a/1.png", "b/2.png")]
     (tmp_path / "boxes.csv").write_text("\n".join(["file,xmin,ymin,xmax,ymax", *rows]))
-    found = compare(PhotoFolder(tmp_path / "photos", tmp_path / "boxes.csv"), {"mine": mapper})
-    assert found.rows[2].numbers["LE"].value == 0
-    assert found.squashed["whole picture"] == 1
-    assert "whole picture: LE 0.0 with the central crop, 100.0 squashed: +100.0" in printed(found)
+    return PhotoFolder(tmp_path / "photos", tmp_path / "boxes.csv")
+
+
+def test_the_headline_is_what_extract_gives_and_the_central_crop_comes_second(wide):
+    """The box that the mapper gives for the whole photo is the true one; the central crop does not contain it."""
+    mapper = SaliencyMapper(Square(), 48)
+    box = mapper(wide.image(0)).box()
+    assert iou(box, wide.annotation(0).boxes)[0] > 0.9
+    found = compare(wide, {"mine": mapper})
+    assert found["mine"].numbers["LE"].value == 0
+    assert found["mine"].numbers["F1"].value == pytest.approx(1)
+    assert found.central_crop[0].numbers["LE"].value == 1
+    text = " ".join(printed(found).split())
+    whole, crop = text.index("Whole photo resized to a square, as casmap extract does"), text.index("central crop")
+    assert whole < crop
+    assert "The paper's protocol: the central square of each photo (central crop)" in text
+    assert cells(printed(found), "LE ↓")[0][0] == "0.0"
+    content = json.loads(to_json(found))["mine"]
+    assert (content["LE"]["value"], content["LE squashed"]["value"], content["as extracted"]["LE"]["value"]) == (
+        1,
+        0,
+        0,
+    )
+
+
+def test_the_table_explains_the_f1_of_the_whole_photo(results, wide):
+    text = " ".join(printed(results).split())
+    assert "if the box covers the share a of the photo, the whole photo gets 2a / (1 + a)" in text
+    share = (32 * 32) / (96 * 48)
+    found = compare(wide, {"mine": SaliencyMapper(Square(), 48)})
+    assert found["whole photo"].numbers["F1"].value == pytest.approx(2 * share / (1 + share))
+    half = np.zeros((48, 96))
+    half[8:40, 8:24] = 1  # k = 1/2 of the box
+    assert continuous_f1(half, wide.annotation(0).boxes) == pytest.approx(2 * 0.5 / 1.5)
 
 
 # ---------------------------------------------------------------------------------------------- classes
@@ -193,9 +237,10 @@ def test_the_table_says_every_number_and_below_it_its_interval(results, key):
 
 
 def test_the_table_says_how_many_photos_and_which_systems(results):
-    head = printed(results).splitlines()[:3]
-    assert "12 photos" in head[0]
-    assert [cell.strip() for cell in head[2].split("┃")[2:-1]] == ["mine", "centre box", "whole picture"]
+    lines = printed(results).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("┃"))
+    assert "12 photos" in " ".join(lines[:at])
+    assert [cell.strip() for cell in lines[at].split("┃")[2:-1]] == ["mine", "centre box", "whole photo"]
 
 
 def test_om_is_a_dash_where_no_class_is_told(results):
@@ -206,8 +251,9 @@ def test_measures_that_nobody_has_take_no_line(mapper, scenes):
     assert "equal area" not in printed(compare(scenes, {"mine": mapper}))
 
 
-def test_of_square_photos_squashing_is_not_talked_about(results):
-    assert "squashed" not in printed(results)
+def test_for_square_photos_the_central_crop_is_not_repeated(results):
+    assert printed(results).count("LE ↓") == 1
+    assert "gives the same numbers, because all photos are square" in " ".join(printed(results).split())
 
 
 def test_the_table_fits_a_terminal_of_80_columns(results):
@@ -226,9 +272,10 @@ def test_a_number_is_written_as_a_reader_expects_it():
 def test_json_holds_all_numbers(results):
     content = json.loads(to_json(results))
     assert list(content) == [row.name for row in results.rows]
-    for row in results.rows:
+    for row, crop in zip(results.rows, results.central_crop, strict=True):
         assert content[row.name].pop("LE squashed") == {"value": results.squashed[row.name]}
-        assert content[row.name] == {key: vars(number) for key, number in row.numbers.items()}
+        assert content[row.name].pop("as extracted") == {key: vars(number) for key, number in row.numbers.items()}
+        assert content[row.name] == {key: vars(number) for key, number in crop.numbers.items()}
 
 
 # ---------------------------------------------------------------------------------------------- files

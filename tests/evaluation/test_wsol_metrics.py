@@ -76,7 +76,7 @@ def test_masks_are_normalised_image_by_image() -> None:
 
 @pytest.mark.parametrize("tuning", [[True, True], [False, False]])
 def test_both_parts_must_have_images(tuning: list[bool]) -> None:
-    with pytest.raises(ValueError, match="scored"):
+    with pytest.raises(ValueError, match="others to score"):
         max_box_acc_v2(np.ones((2, 2, 2)), [np.array([[0.0, 0, 1, 1]])] * 2, np.array(tuning))
 
 

@@ -89,5 +89,5 @@ def test_the_supplements_pages_have_seven_photos_of_one_class_each(tmp_path):
 
 def test_too_few_photos_of_too_few_classes_are_one_sentence(tmp_path):
     scenes = Scenes(classes=4, photos=24, size=64)  # six of each
-    with pytest.raises(UserError, match="Only 0 classes have 7 photos or more, and 2 were asked for"):
+    with pytest.raises(UserError, match="Only 0 classes have 7 photos or more, not the requested 2"):
         figure2(entries(tmp_path, scenes, "a"), seed=0, classes=2)

@@ -19,9 +19,9 @@ from casmap.paper.figure3 import (
     PAPER_CLASSIFIERS,
     QUICK_CLASSIFIERS,
     claims,
+    default_classifiers,
     fetched,
     figure3,
-    form,
     planned,
     random_mask,
     run_figure3,
@@ -82,7 +82,7 @@ def test_accuracies_are_counted_and_a_second_start_asks_nobody(setting, tmp_path
             assert cells["test_resnet", masker, version] == pytest.approx(
                 right, abs=0.051
             )  # one at the border may flip
-    monkeypatch.setattr("casmap.paper.figure3.look", lambda *_: pytest.fail("asked again"))
+    monkeypatch.setattr("casmap.paper.figure3.classify", lambda *_: pytest.fail("asked again"))
     assert run_figure3(setting, classifiers=places, out=tmp_path) == outcome
 
 
@@ -104,13 +104,13 @@ def test_classifiers_of_one_name_and_other_weights_are_told_apart_and_asked_anew
 
 def test_a_classifier_of_other_classes_is_refused_before_anything_is_trained(setting, tmp_path) -> None:
     place = classifier(tmp_path / "other.safetensors", ["cat", "dog"])
-    with pytest.raises(UserError, match="does not know exactly the 3 classes"):
+    with pytest.raises(UserError, match="does not have exactly the 3 classes"):
         run_figure3(setting, classifiers=[place], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_mappings_alone_need_classifiers_and_none_may_be_called_random(setting, tmp_path) -> None:
-    with pytest.raises(UserError, match="Name the classifiers to ask"):
+    with pytest.raises(UserError, match="Name the classifiers to test"):
         run_figure3(setting, mappings=[tmp_path / "m.onnx"], out=tmp_path / "out")
     (tmp_path / "random").mkdir()
     mapping = tmp_path / "random" / "mapping.onnx"
@@ -129,14 +129,14 @@ def test_the_quick_form_trains_its_classifiers(setting, tmp_path, monkeypatch) -
 
 
 def test_quick_classifiers_are_ten_of_three_architectures_or_more() -> None:
-    recipes, ready = form(find_setting(None))
+    recipes, ready = default_classifiers(find_setting(None))
     assert len(recipes) >= 10
     assert len(QUICK_CLASSIFIERS) >= 3
     assert not ready
 
 
 def test_the_papers_classifiers_are_twenty_resnets_and_seventeen_of_torchvision() -> None:
-    recipes, ready = form(find_setting("ImageNet", paper=True))
+    recipes, ready = default_classifiers(find_setting("ImageNet", paper=True))
     assert len(recipes) == 20
     assert {recipe.seed for recipe in recipes.values()} == set(range(20))
     assert not any(recipe.pretrained for recipe in recipes.values())

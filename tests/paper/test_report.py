@@ -21,14 +21,14 @@ def folder(tmp_path):
 
 
 def test_whatever_is_there_is_gathered(folder) -> None:
-    assert [claim.says for claim in run_report(folder).claims] == ["FL is better than F"]
+    assert [claim.statement for claim in run_report(folder).claims] == ["FL is better than F"]
     page = (folder / "report.html").read_text()
     assert "Table 2" in page
     assert "Figure 1" in page
     assert page.count("data:image/png") == 1
     assert "conclusions 1 hold here, 0 do not" in page
     assert "Seeds tells" in page
-    assert (folder / "report.csv").read_text().splitlines()[0] == "says,paper,here,verdict"
+    assert (folder / "report.csv").read_text().splitlines()[0] == "statement,paper,here,verdict"
     assert "holds: FL is better than F. Paper: 41.3 and 53.5." in (folder / "report.md").read_text()
 
 

@@ -6,7 +6,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.paper.setting import IMAGENET, count_photos, find_setting, from_nothing, key_of, thinned
+from casmap.paper.setting import IMAGENET, count_photos, find_setting, from_scratch, key_of, thinned
 from casmap.training.recipes import PAPER, PHOTOS, QUICK
 
 
@@ -62,9 +62,9 @@ def test_what_cannot_be_measured_is_said_at_once(tmp_path) -> None:
 
 
 def test_from_nothing_means_that_f0_is_trained() -> None:
-    assert from_nothing(PHOTOS).total_first_steps(1600) == 90 * 100
-    assert from_nothing(QUICK).first_steps == QUICK.first_steps
-    assert not from_nothing(PAPER).pretrained
+    assert from_scratch(PHOTOS).total_first_steps(1600) == 90 * 100
+    assert from_scratch(QUICK).first_steps == QUICK.first_steps
+    assert not from_scratch(PAPER).pretrained
 
 
 def test_the_key_of_photos_changes_with_them() -> None:

@@ -22,7 +22,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Mapped, Number, own_alpha_errors
+from casmap.evaluation.evaluate import Number, Predictions, own_alpha_errors
 from casmap.evaluation.localization import localization_error
 from casmap.evaluation.numbers import bootstrap_interval, paired_interval
 from casmap.evaluation.table import system_of
@@ -50,7 +50,7 @@ ASKED = ["CAM", "grad-cam", "gradient"]
 ROWS = [
     *(f"{name}, the {told} class" for name in ("CAM", "Grad-CAM", "gradient") for told in ("true", "predicted")),
     "centre box",
-    "whole picture",
+    "whole photo",
 ]
 METHODS = {"CAM": cam, "Grad-CAM": grad_cam, "gradient": gradient}
 
@@ -105,7 +105,7 @@ def run(folder, mappings=("mine", "yours"), masks=True, only=ASKED, out="out", t
         classifier=str(folder / "classifier.safetensors"),
         out=folder / out,
         size=SIZE,
-        to_learn=None if train is None else open_photos(train),
+        train_photos=None if train is None else open_photos(train),
         only=only or (),
         **options,
     )
@@ -140,7 +140,7 @@ def slow_masks(folder, name):
         if name in ("mine", "yours"):
             masks, logits = SaliencyMapper.load(folder / name / "mapping.safetensors").masks(picture[None])
             yield masks[0], int(logits.argmax()) if name == "mine" else None
-        elif name == "whole picture":
+        elif name == "whole photo":
             yield np.ones((SIZE, SIZE), np.float32), None
         else:
             method, words = name.split(", ")
@@ -163,7 +163,7 @@ def test_there_is_a_row_for_each_mapping_each_baseline_and_each_constant(table, 
         assert len(line.errors[ALPHA_ONE]) == len(line.errors[OWN_ALPHA]) == len(line.entry.chosen) == 15
         assert {"LE, alpha 1", "LE, own alpha", "F1", "PxAP", "mask IoU", "area"} <= set(line.numbers)
         # A separate encoder tells no class, nor do a box or the whole.
-        assert ("OM" in line.numbers) == (line.name not in ("yours", "centre box", "whole picture"))
+        assert ("OM" in line.numbers) == (line.name not in ("yours", "centre box", "whole photo"))
         assert (OWN_RULE in line.errors) == line.name.startswith(("CAM", "Grad-CAM", "gradient"))
         assert line.milliseconds > 0
 
@@ -174,7 +174,7 @@ def test_rows_are_ranked_by_their_errors(table):
     assert len(errors) == len(table.lines)
 
 
-@pytest.mark.parametrize("name", ["mine", "yours", *ROWS[:6], "whole picture"])
+@pytest.mark.parametrize("name", ["mine", "yours", *ROWS[:6], "whole photo"])
 def test_a_row_is_what_its_masks_say(folder, table, name):
     photos = photos_of(folder)
     line = next(line for line in table.lines if line.name == name)
@@ -188,7 +188,7 @@ def test_a_row_is_what_its_masks_say(folder, table, name):
     if told[0] is not None:
         missed = [error or seen != label for error, seen, label in zip(errors, told, photos.labels, strict=True)]
         assert line.numbers["OM"].value == pytest.approx(np.mean(missed))
-    own, alphas = own_alpha_errors(Mapped(photos.names, np.stack(masks), np.full(15, np.nan), truths))
+    own, alphas = own_alpha_errors(Predictions(photos.names, np.stack(masks), np.full(15, np.nan), truths))
     np.testing.assert_array_equal(line.errors[OWN_ALPHA], own)
     assert line.alphas == alphas
     assert line.numbers["LE, own alpha"] == Number(own.mean(), *bootstrap_interval(own))
@@ -216,16 +216,16 @@ def test_json_holds_the_returned_numbers(table, records):
         assert row.pop("own alphas") == list(line.alphas)
         assert row.pop("photos") == 15
         assert row.pop("milliseconds") == line.milliseconds
-        assert row.pop("is told") == line.entry.told
+        assert row.pop("given") == line.entry.given
         assert row.pop("paper") == line.entry.paper
-        assert row.pop("its best way") == min(line.errors, key=lambda way: line.errors[way].sum())
-        assert row.pop("rule") == (line.entry.rule.words if line.entry.rule else None)
+        assert row.pop("best box rule") == min(line.errors, key=lambda way: line.errors[way].sum())
+        assert row.pop("rule") == (line.entry.rule.description if line.entry.rule else None)
         papers = {"mine": 36.1, "CAM": 48.1, "Grad-CAM": 47.5, "gradient": 41.7}
         assert row.pop("paper LE") == papers.get(line.entry.method)
         if line is table.lines[0]:
-            assert row.pop("classifier alone, milliseconds") == table.bare
+            assert row.pop("classifier alone, milliseconds") == table.classifier_milliseconds
         else:
-            assert row.pop("it is") in ("better", "worse", "tie")
+            assert row.pop("verdict") in ("better", "worse", "tie")
             assert three(row, "LE difference") == difference(table.lines[0], line)
         if line is not table.lines[1]:
             assert three(row, "LE difference of yours") == difference(table.lines[1], line)
@@ -243,7 +243,7 @@ def test_csv_and_markdown_hold_them_too(folder, table, written):
         assert (row["OM"] == "") == ("OM" not in line.numbers)
         if line is not table.lines[0]:
             assert float(row["LE difference"]) == difference(table.lines[0], line).value
-            assert row["it is"] in ("better", "worse", "tie")
+            assert row["verdict"] in ("better", "worse", "tie")
     outcome = table1(table)
     lines = [line for line in (folder / "out" / "table1.md").read_text().splitlines() if line.startswith("|")]
     lines = lines[: 2 + len(table.lines)]  # then those of the claims
@@ -326,7 +326,7 @@ def test_a_folder_of_0_1_0_goes_on_if_its_setting_is_the_same(folder, table, tmp
     crops = table.crops
     setting = {
         "classifier": fingerprint(load_classifier(folder / "classifier.safetensors")[0]),
-        "photos": hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest(),
+        "photos": hashlib.sha256("\n".join(crops.names).encode() + crops.images.tobytes()).hexdigest(),
         "size": SIZE,
     }
     (tmp_path / "out" / "setting.json").write_text(json.dumps(setting))
@@ -355,7 +355,7 @@ def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_p
     lines = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64").lines
     names = ["real-time saliency, the true class", "real-time saliency, the predicted class", *learning[1:]]
     assert [line.name for line in lines[2:-2]] == names
-    assert [line.entry.told for line in lines[4:6]] == ["nothing", "boxes, in training"]
+    assert [line.entry.given for line in lines[4:6]] == ["nothing", "boxes, in training"]
     # What was shown the boxes of some photos is measured on the others, and compared on those.
     object_from_box = lines[5]
     assert 0 < len(object_from_box.entry.chosen) < 15
@@ -391,7 +391,7 @@ def test_slow_baselines_get_few_photos_of_both_halves_and_are_compared_on_those(
     mine = ours.errors[ALPHA_ONE][chosen]
     assert difference(ours, slow).value == pytest.approx((mine - slow.errors[slow.strongest]).mean())
     assert len(found.shown) == 7
-    assert found.shown == [int(i) for i in crops.drawn if i in chosen][:7]
+    assert found.shown == [int(i) for i in crops.shuffled if i in chosen][:7]
 
 
 @pytest.mark.parametrize("name", ["deconvnet", "DeSaliNet", "feedback"])
@@ -423,7 +423,7 @@ def test_a_photo_or_two_are_enough_for_all_but_box_regression(folder, tmp_path, 
     strip = cv2.imdecode(np.frombuffer(outcome.figures["-the photos"], np.uint8), cv2.IMREAD_COLOR)
     assert strip.shape[1] == 124 * count
     if count == 1:
-        with pytest.raises(UserError, match=r"Not possible, .* box regression \(more photos\)"):
+        with pytest.raises(UserError, match=r"Not possible .* box regression \(more photos\)"):
             run_table1(photos, only=["box regression"], **options)
 
 
@@ -438,14 +438,14 @@ def test_a_baseline_that_a_backbone_does_not_suit_explains_a_resnet18_and_says_s
     rest = {
         "mappings": mapping, "classifier": str(vit), "out": tmp_path / "out", "size": 160, "only": ["CAM", "gradient"],
     }  # fmt: skip
-    with pytest.raises(UserError, match="CAM cannot explain a test_vit: with --train PHOTOS it explains a resnet18"):
+    with pytest.raises(UserError, match="CAM cannot explain a test_vit: add --train PHOTOS to explain a resnet18"):
         measure_table1(photos, **rest)
-    heard, to_learn = Heard(), open_photos("scenes:classes=3,photos=8,size=64")
-    found = measure_table1(photos, to_learn=to_learn, reporter=heard, **rest)
-    assert any("CAM cannot explain a test_vit, and explains a resnet18 instead" in told for told in heard.messages)
-    assert [claim.says for claim in table1(found).claims] == ["gradient has a higher LE than CASM"]  # CAM is another's
+    heard, train_photos = Heard(), open_photos("scenes:classes=3,photos=8,size=64")
+    found = measure_table1(photos, train_photos=train_photos, reporter=heard, **rest)
+    assert any("CAM cannot explain a test_vit and explains a resnet18 instead" in told for told in heard.messages)
+    assert len(table1(found).claims) == 1  # gradient, not CAM of another classifier
     methods = [line.entry.method for line in found.lines]
-    assert methods == ["mine", *["CAM (of a resnet18)"] * 2, *["gradient"] * 2, "centre box", "whole picture"]
+    assert methods == ["mine", *["CAM (of a resnet18)"] * 2, *["gradient"] * 2, "centre box", "whole photo"]
     (learned,) = (tmp_path / "out").glob("learned-*")
     assert (learned / "resnet18" / "classifier.safetensors").exists()
 
@@ -458,8 +458,8 @@ def test_what_is_missing_is_named_and_left_out_or_refused_where_it_was_asked_for
     table = run(folder, only=None, out=str(tmp_path / "out"), reporter=heard)
     assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
     without = f"RISE ({install_hint('torchray')}), real-time saliency (--train PHOTOS of the same classes)"
-    assert heard.messages == [f"Left out, for want of what is in brackets: {without}."]
-    with pytest.raises(UserError, match=r"Not possible, for want of what is in brackets: RISE \(pip install"):
+    assert heard.messages == [f"Skipped (missing requirement in parentheses): {without}."]
+    with pytest.raises(UserError, match=r"Not possible \(missing requirement in parentheses\): RISE \(pip install"):
         run(folder, only=["CAM", "RISE"], out=str(tmp_path / "out"))
 
 
@@ -507,10 +507,10 @@ def test_differences_are_those_of_the_errors_photo_by_photo(table, records):
             assert low <= value <= high
 
 
-def line_of(name, chosen, told="nothing", paper_le=None, **errors):
+def line_of(name, chosen, given="nothing", paper_le=None, **errors):
     ways = {"one": ALPHA_ONE, "own": OWN_ALPHA, "rule": OWN_RULE}
     found = {ways[way]: np.array(values, np.float64) for way, values in errors.items()}
-    entry = Entry(name, told, np.array(chosen), None, None, paper_le=paper_le)
+    entry = Entry(name, given, np.array(chosen), None, None, paper_le=paper_le)
     numbers = {f"LE, {way}": Number(values.mean(), 0.0, 1.0) for way, values in found.items()}
     return Line(entry, numbers, found, (1.0, 1.0), 1.0, np.zeros((0, 4, 4)))
 
@@ -533,23 +533,23 @@ def test_the_papers_order_is_claimed_once_of_each_method(ours, cam, boxes, verdi
         line_of("CAM", photos, "the true class", 48.1, one=[1] * 40, own=10 * cam),
         line_of("CAM", photos, "the predicted class", 48.1, one=[1] * 40, own=10 * cam),
         line_of("box regression", photos, "boxes, in training", 34.3, one=[1] * 40, own=10 * boxes),
-        line_of("whole picture", photos, one=[1] * 40),
+        line_of("whole photo", photos, one=[1] * 40),
     ]
     outcome = table1(Table1(lines, 1, 1.0, None, []))
-    found = {claim.says: claim for claim in outcome.claims}
+    found = {claim.statement: claim for claim in outcome.claims}
     says = ["CAM has a higher LE than CASM", "box regression has a lower LE than CASM"]
-    assert [claim.says for claim in outcome.claims] == says
+    assert [claim.statement for claim in outcome.claims] == says
     assert [found[each].verdict for each in says] == verdicts
     assert [found[each].paper for each in says] == ["48.1 and 36.1", "34.3 and 36.1"]
-    assert found[says[0]].here.startswith(f"CASM - it {100 * np.mean(np.subtract(ours, cam)):+.1f} [")
+    assert found[says[0]].here.startswith(f"CASM - row {100 * np.mean(np.subtract(ours, cam)):+.1f} [")
     papers = {row[0]: row[-1] for row in outcome.rows}
-    assert papers == {name: "36.1", "CAM": "48.1", "box regression": "34.3", "whole picture": "-"}
+    assert papers == {name: "36.1", "CAM": "48.1", "box regression": "34.3", "whole photo": "-"}
 
 
 def test_among_several_mappings_the_one_called_casm_is_the_papers():
     lines = [line_of(name, range(2), paper_le=le, one=[0, 1]) for name, le in (("Baseline", 53.5), ("CASM", 36.1))]
     (claim,) = table1(Table1(lines, 2, 1.0, None, [])).claims
-    assert (claim.says, claim.paper) == ("Baseline has a higher LE than CASM", "53.5 and 36.1")
+    assert (claim.statement, claim.paper) == ("Baseline has a higher LE than CASM", "53.5 and 36.1")
 
 
 def test_a_mapping_at_alpha_1_is_compared_with_a_row_in_its_strongest_way_on_the_photos_of_both():
@@ -571,10 +571,13 @@ def test_a_mapping_at_alpha_1_is_compared_with_a_row_in_its_strongest_way_on_the
 def test_the_table_has_numbers_and_differences(table):
     outcome = table1(table)
     titles = ("LE ↓", "LE, authors' rule ↓", "LE, own alpha ↓", "OM ↓", "F1 ↑", "PxAP ↑", "mask IoU ↑", "ms", "photos")
-    assert set(outcome.head) == {"", "is told", "mine - it", "paper's LE", *titles}
+    assert set(outcome.head) == {"", "given", "mine - row", "paper's LE", *titles}
     assert len(outcome.rows) == len(table.lines)
     for row, line in zip(outcome.rows, table.ranked, strict=True):
-        assert row[:2] == [line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""), line.entry.told]
+        assert row[:2] == [
+            line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""),
+            line.entry.given,
+        ]
         number = line.numbers["LE, alpha 1"]
         assert row[2] == f"{100 * number.value:.1f}\n[{100 * number.low:.1f}, {100 * number.high:.1f}]"
         if line is table.lines[0]:
@@ -586,13 +589,13 @@ def test_the_table_has_numbers_and_differences(table):
 def test_the_text_says_what_the_columns_mean(table):
     text = table1(table).text
     assert text.startswith("15 photos, central crop")
-    assert "CAM: m >= 0.2 max m; Grad-CAM: m >= 0.15 max m; gradient: graph cut of colours" in text
-    assert f"mine {table.lines[0].milliseconds / table.bare:.2f} times that" in text
+    assert "CAM: m >= 0.2 max m; Grad-CAM: m >= 0.15 max m; gradient: graph cut by colour" in text
+    assert f"mine {table.lines[0].milliseconds / table.classifier_milliseconds:.2f} times that" in text
 
 
 def test_for_a_narrow_terminal_there_are_fewer_columns(table):
     head, rows = table1(table).summary
-    assert head == ["", "LE ↓", "rule ↓", "OM ↓", "F1 ↑", "PxAP ↑", "ms", "it is"]
+    assert head == ["", "LE ↓", "rule ↓", "OM ↓", "F1 ↑", "PxAP ↑", "ms", "row is"]
     assert len(rows) == len(table.lines)
     for row, line in zip(rows, table.ranked, strict=True):
         assert row[0] == line.name.replace(", the ", ", ")
@@ -616,7 +619,7 @@ def test_a_classifier_that_knows_other_classes_is_refused(folder, tmp_path, clas
     path = tmp_path / "other.safetensors"
     save(path, classes)
     mapping = folder / "mine" / "mapping.safetensors"
-    with pytest.raises(UserError, match="does not know exactly the 3 classes") as refused:
+    with pytest.raises(UserError, match="does not have exactly the 3 classes") as refused:
         run_table1(
             str(folder / "scenes" / "photos"), mappings=[mapping], classifier=str(path),
             masks=folder / "scenes" / "masks", size=SIZE, out=tmp_path / "out",
@@ -660,7 +663,7 @@ def test_a_mapping_sees_pictures_at_its_own_size(folder, table):
     [
         ("nowhere.safetensors", "nowhere.safetensors"),
         ("resnet5000", "resnet5000"),
-        ("lite0", "lite0 does not know exactly the 3 classes"),
+        ("lite0", "lite0 does not have exactly the 3 classes"),
     ],
 )
 def test_what_is_no_classifier_of_these_photos_is_refused(folder, tmp_path, classifier, word):
@@ -693,3 +696,21 @@ def test_photos_without_annotations_are_refused(folder, tmp_path):
             out=tmp_path / "out",
             size=SIZE,
         )
+
+
+def test_a_missing_library_is_named_with_its_extra_before_any_photo_is_read(fresh, tmp_path):
+    start = """
+import sys
+
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name == "captum":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing)
+from casmap.cli.main import main
+main()
+"""
+    sentence = fresh("study", "table1", "no-such-folder", start=start, cwd=tmp_path).sentence()
+    assert "captum" in sentence
+    assert install_hint("peers") in sentence

@@ -15,7 +15,7 @@ from casmap.data.photos import Annotation
 from casmap.models.classifier import Classifier
 from casmap.paper import table1_entries
 from casmap.paper.crops import Crops
-from casmap.paper.table1_entries import BaselineMaps, see
+from casmap.paper.table1_entries import BaselineMaps, predict_classes
 
 SIDE = 64
 MAPS = arrays(np.float32, (3, 2, 4), elements=st.integers(-64000, 64000).map(lambda value: value / 64))
@@ -63,7 +63,7 @@ def classifier() -> Classifier:
 @pytest.fixture(scope="module")
 def crops(classifier) -> Crops:
     """Eight pictures, none of the class that is seen in it but the first two."""
-    seen = see(classifier, pictures(8))
+    seen = predict_classes(classifier, pictures(8))
     labels = (seen + np.array([0, 0, 1, 2, 3, 1, 2, 3])) % 4
     truth = Annotation(np.array([[0.0, 0.0, 32.0, 32.0]]))
     return Crops([f"photo-{i}.png" for i in range(8)], pictures(8), labels, [truth] * 8)
@@ -76,11 +76,11 @@ def maps_of(classifier, crops, folder, method, **options) -> BaselineMaps:
 def test_the_class_that_is_seen_is_the_one_of_the_highest_logit(classifier, crops) -> None:
     expected = classifier(normalised(classifier, pictures(8))).numpy().argmax(axis=1)
     assert len(set(expected.tolist())) > 1  # or any constant would do
-    assert see(classifier, crops.pictures).tolist() == expected.tolist()
+    assert predict_classes(classifier, crops.images).tolist() == expected.tolist()
 
 
 def test_it_explains_the_true_class_and_the_predicted_one_and_none_twice(classifier, crops, tmp_path) -> None:
-    seen, method = see(classifier, crops.pictures), Recording()
+    seen, method = predict_classes(classifier, crops.images), Recording()
     true, predicted = maps_of(classifier, crops, tmp_path, method).entries(seen, True, NONE, 100)
     assert [one.name for one in (true, predicted)] == ["Recording, the true class", "Recording, the predicted class"]
     masks = true.masks(true.chosen)
@@ -96,44 +96,44 @@ def test_it_explains_the_true_class_and_the_predicted_one_and_none_twice(classif
 
 
 def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells_none(classifier, crops, tmp_path):
-    seen = see(classifier, crops.pictures)
+    seen = predict_classes(classifier, crops.images)
     (only,) = maps_of(classifier, crops, tmp_path, Recording()).entries(seen, False, NONE, 100)
-    assert (only.told, only.sees) == ("the predicted class", None)
+    assert (only.given, only.predicted) == ("the predicted class", None)
 
 
 @pytest.mark.parametrize(("told", "word"), [("nothing", "nothing"), ("boxes", "boxes, in training")])
 def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, word) -> None:
     shown = np.arange(8) % 3 == 0
-    seen = see(classifier, crops.pictures)
-    (only,) = maps_of(classifier, crops, tmp_path, Recording(), told=told).entries(seen, True, shown, 100)
-    assert (only.name, only.told) == ("Recording", word)
+    seen = predict_classes(classifier, crops.images)
+    (only,) = maps_of(classifier, crops, tmp_path, Recording(), uses=told).entries(seen, True, shown, 100)
+    assert (only.name, only.given) == ("Recording", word)
     assert only.chosen.tolist() == ([1, 2, 4, 5, 7] if told == "boxes" else list(range(8)))
 
 
 @pytest.mark.parametrize(("slow", "few", "given"), [(0, 3, 8), (1, 3, 3), (2, 6, 3), (4, 6, 1), (4, 3, 1)])
 def test_the_slower_the_fewer_photos(classifier, crops, tmp_path, slow, few, given) -> None:
-    seen = see(classifier, crops.pictures)
+    seen = predict_classes(classifier, crops.images)
     entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=slow).entries(seen, True, NONE, few)
     assert len(entry.chosen) == given
     assert (entry.seconds is None) == (slow == 0)
 
 
 def test_a_slow_one_is_given_the_same_few_whatever_else_there_is(classifier, crops, tmp_path) -> None:
-    seen = see(classifier, crops.pictures)
+    seen = predict_classes(classifier, crops.images)
     entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=1).entries(seen, True, NONE, 3)
     assert len(entry.chosen) == 3
     names = {crops.names[i] for i in entry.chosen}
-    turned = Crops(crops.names[::-1], crops.pictures[::-1], crops.labels[::-1], crops.truths)
+    turned = Crops(crops.names[::-1], crops.images[::-1], crops.labels[::-1], crops.truths)
     assert {turned.names[i] for i in turned.few(3)} == names
 
 
 def test_the_method_is_given_the_classifier_and_pictures_as_it_knows_them(classifier, crops, tmp_path) -> None:
     method = Recording()
-    before = crops.pictures.copy()
+    before = crops.images.copy()
     maps_of(classifier, crops, tmp_path, method).masks(crops.labels, np.array([5, 1]))
     torch.testing.assert_close(method.classifier(method.images[0]), classifier(method.images[0]), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(method.images[0], normalised(classifier, crops.pictures[[5, 1]]), rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(crops.pictures, before)
+    torch.testing.assert_close(method.images[0], normalised(classifier, crops.images[[5, 1]]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(crops.images, before)
 
 
 def test_maps_of_another_program_are_made_again(classifier, crops, tmp_path, monkeypatch) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from casmap.data.scenes import Scenes
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.reporting import SILENT
-from casmap.tools.check import OWN, CheckResult, check, look
+from casmap.tools.check import OWN, CheckResult, check, check_photos
 
 
 class Painter:
@@ -49,24 +50,24 @@ class Corners:
 
 
 def checked(corner: int) -> CheckResult:
-    return look(SaliencyMapper(Painter(corner), 64), Corners(), {}, SILENT)
+    return check_photos(SaliencyMapper(Painter(corner), 64), Corners(), {}, SILENT)
 
 
 def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing() -> None:
     found = checked(0)
-    means = {version: float(values.mean()) for version, values in found.right[OWN].items()}
+    means = {version: float(values.mean()) for version, values in found.correct[OWN].items()}
     assert (means["whole"], means["masked-in"]) == (1.0, 1.0)
-    assert found.sure["masked-in"].min() > 0.9
-    assert found.sure["inpainted"].max() < 0.7
-    (sentence,) = found.complaints  # the evidence is the same corner in all
+    assert found.confidence["masked-in"].min() > 0.9
+    assert found.confidence["inpainted"].max() < 0.7
+    (sentence,) = found.warnings  # the evidence is the same corner in all
     assert "at the top left" in sentence
 
 
 def test_a_mask_beside_the_evidence_is_complained_of() -> None:
     found = checked(1)
-    assert found.sure["inpainted"].min() > 0.9
-    told = " ".join(found.complaints)
-    assert "still right in 100%" in told
+    assert found.confidence["inpainted"].min() > 0.9
+    told = " ".join(found.warnings)
+    assert "still correct in 100%" in told
     assert "at the top right" in told
 
 
@@ -86,7 +87,7 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
     assert len(content["right"]) == 2
     rows = list(csv.DictReader((tmp_path / "sheet" / "check.csv").open()))
     assert sorted(int(row["worst"]) for row in rows) == list(range(1, 21))
-    worst = min(rows, key=lambda row: float(row["sure, masked-in"]) - float(row["sure, inpainted"]))
+    worst = min(rows, key=lambda row: float(row["confidence, masked-in"]) - float(row["confidence, inpainted"]))
     assert worst["worst"] == "1"
     page = (tmp_path / "sheet" / "check.html").read_text()
     assert page.count("data:image/png") == 3  # twenty photos, eight in a row
@@ -94,9 +95,9 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
 
 
 def test_photos_of_other_classes_are_compared_with_the_first_opinion(tmp_path) -> None:
-    found = check(SHIPPED, "scenes:classes=2,photos=6,size=64", out=tmp_path)
+    found = check("scenes:classes=2,photos=6,size=64", out=tmp_path)
     assert not found.known
-    assert found.right[OWN]["whole"].tolist() == [1.0] * 6
+    assert found.correct[OWN]["whole"].tolist() == [1.0] * 6
 
 
 @pytest.mark.parametrize(
@@ -109,11 +110,11 @@ def test_what_cannot_be_checked_is_one_sentence(casmap, mapping, arguments, word
 
 def test_a_classifier_of_other_classes_is_refused(casmap, mapping, classifier) -> None:
     done = casmap("check", mapping, "scenes:classes=4,photos=8,size=64", "--classifier", classifier)
-    assert "does not know exactly the 4 classes" in done.sentence()
+    assert "does not have exactly the 4 classes" in done.sentence()
 
 
 def test_scenes_are_held_out(tmp_path, mapping) -> None:
-    found = check(mapping, "scenes:classes=4,photos=8,size=64", out=tmp_path)
+    found = check("scenes:classes=4,photos=8,size=64", mapping=mapping, out=tmp_path)
     assert not set(found.names) & set(Scenes(classes=4, photos=8, size=64).names)
 
 
@@ -124,3 +125,52 @@ def test_a_check_needs_no_matplotlib(fresh, mapping, tmp_path) -> None:
     done = fresh(*asked, start=blocked, cwd=tmp_path)
     assert done.code == 0, done.complained
     assert (tmp_path / "sheet" / "check.html").exists()
+
+
+def flat(value: float) -> CheckResult:
+    """A check of masks that have one value everywhere, by a classifier that is always correct without its mask."""
+    right = {"whole": 1.0, "masked-in": 1.0, "masked-out": 0.0, "inpainted": 0.0}
+    values = {version: np.full(4, share) for version, share in right.items()}
+    masks = np.full((4, 56, 56), value, np.float32)
+    return CheckResult(list("abcd"), np.zeros(4, np.int64), ["x"], {OWN: values}, values, masks, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(1.0, "cover 100% of the photos"), (0.95, "single out no object"), (0.5, "cover 100%"), (0.0, "almost nothing")],
+)
+def test_masks_that_cover_everything_or_nothing_are_a_warning(value, words, tmp_path) -> None:
+    """Masked in, such photos are whole, and masked out nothing is left: the classifier alone finds no fault."""
+    (sentence,) = flat(value).warnings
+    assert words in sentence
+
+
+def test_a_small_mask_and_a_large_one_are_no_warning() -> None:
+    for side, warned in ((12, False), (50, False), (6, True), (55, True)):
+        masks = np.zeros((4, 56, 56), np.float32)
+        masks[:, 28 - side // 2 : 28 - side // 2 + side, 28 - side // 2 : 28 - side // 2 + side] = 1
+        assert bool(replace(flat(1.0), masks=masks).warnings) == warned, side
+
+
+def test_the_shipped_mapping_is_the_default(casmap, tmp_path) -> None:
+    scenes = "scenes:classes=2,photos=6,size=64"
+    assert casmap("check", scenes, "--out", "new").code == 0
+    assert casmap("check", "casmap", scenes, "--out", "old").code == 0
+    assert casmap("check", scenes, "--mapping", SHIPPED, "--out", "named").code == 0
+    new, old, named = ((tmp_path / name / "check.csv").read_text() for name in ("new", "old", "named"))
+    assert new == old == named
+
+
+def test_the_arguments_of_0_1_0_are_still_understood(casmap, mapping, tmp_path) -> None:
+    scenes = "scenes:classes=4,photos=8,size=64"
+    assert casmap("check", mapping, scenes, "--out", "old").code == 0
+    assert casmap("check", scenes, "--mapping", mapping, "--out", "new").code == 0
+    assert (tmp_path / "old" / "check.csv").read_text() == (tmp_path / "new" / "check.csv").read_text()
+    done = casmap("check", mapping, scenes, "--mapping", mapping)
+    assert "Two mappings were given" in done.sentence()
+    assert "takes one PHOTOS, not 2" in casmap("check", scenes, scenes).sentence()
+
+
+def test_a_folder_called_casmap_is_photos(casmap, tmp_path) -> None:
+    (tmp_path / "casmap").mkdir()
+    assert "takes one PHOTOS, not 2" in casmap("check", "casmap", "scenes").sentence()

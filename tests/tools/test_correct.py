@@ -14,7 +14,7 @@ from casmap.evaluation.localization import mask_iou
 from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
-from casmap.tools.correct import Agreement, Corrected, agreement, correct, train_on_corrections, truth
+from casmap.tools.correct import Agreement, Corrected, agreement, correct, corrected_mask, train_on_corrections
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
@@ -31,7 +31,7 @@ def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_
     photos = Scenes(classes=4, photos=120, size=64, seed=5)
     few, others = Subset(photos, np.arange(24)), Subset(photos, np.arange(24, 120))
     path = train_on_corrections(trained, few, out=tmp_path / "out", steps=60)
-    before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (trained, path))
+    before, after = (agreement(SaliencyMapper.load(file), others).ious for file in (trained, path))
     assert paired_interval(after, before)[0] > 0.01
     (old, _), (new, about) = load_mapping(trained), load_mapping(path)
     for a, b in zip(old.encoder.state_dict().values(), new.encoder.state_dict().values(), strict=True):
@@ -48,14 +48,14 @@ def test_the_same_corrections_give_the_same_mapping(trained, tmp_path) -> None:
 
 def test_a_correction_tells_how_far_it_agreed_before_and_after(trained, tmp_path) -> None:
     scenes = "scenes:classes=4,photos=12,size=64"
-    only = correct(trained, scenes, steps=0, out=tmp_path / "out")
+    only = correct(scenes, mapping=trained, steps=0, out=tmp_path / "out")
     assert (only.after, only.mapping) == (None, None)
     assert not (tmp_path / "out").exists()
-    found = correct(trained, scenes, steps=3, out=tmp_path / "out")
+    found = correct(scenes, mapping=trained, steps=3, out=tmp_path / "out")
     assert found.mapping == tmp_path / "out" / "mapping.safetensors"
-    np.testing.assert_array_equal(found.before.overlaps, only.before.overlaps)
+    np.testing.assert_array_equal(found.before.ious, only.before.ious)
     again = agreement(SaliencyMapper.load(found.mapping), Scenes(classes=4, photos=12, size=64))
-    np.testing.assert_array_equal(found.after.overlaps, again.overlaps)
+    np.testing.assert_array_equal(found.after.ious, again.ious)
 
 
 def test_agreement_is_the_iou_of_the_binary_mask(trained) -> None:
@@ -63,7 +63,7 @@ def test_agreement_is_the_iou_of_the_binary_mask(trained) -> None:
     mapper = SaliencyMapper.load(trained)
     found = agreement(mapper, photos)
     wanted = [mask_iou(mapper(photos.image(i)).binary(), photos.annotation(i).mask) for i in range(6)]
-    assert found.overlaps.tolist() == pytest.approx(wanted)
+    assert found.ious.tolist() == pytest.approx(wanted)
     assert found.classes == [photos.classes[label] for label in photos.labels]
 
 
@@ -96,7 +96,7 @@ def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos
     corrected = Corrected(Boxed(scenes))
     assert corrected.names == scenes.names[::2]
     x0, y0, x1, y1 = np.rint(scenes.annotation(2).boxes[0]).astype(int)
-    said = truth(corrected, 1, (64, 64, 3))
+    said = corrected_mask(corrected, 1, (64, 64, 3))
     assert (said[y0:y1, x0:x1] == 255).all()
     assert (said == 255).sum() == (y1 - y0) * (x1 - x0)
     picture = corrected.image(1)
@@ -106,12 +106,12 @@ def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos
 
 def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
     photos = Scenes(classes=2, photos=8, size=64)
-    with pytest.raises(UserError, match="cannot learn any more"):
+    with pytest.raises(UserError, match="cannot be trained"):
         train_on_corrections(SHIPPED, photos, out=tmp_path / "a")
-    with pytest.raises(UserError, match="Only 4 photos are corrected"):
+    with pytest.raises(UserError, match="Only 4 photos have a correction"):
         train_on_corrections(trained, Subset(photos, np.arange(4)), out=tmp_path / "b")
     train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
-    with pytest.raises(UserError, match="already holds a mapping"):
+    with pytest.raises(UserError, match="exists already"):
         train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
 
 
@@ -128,3 +128,25 @@ def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> Non
     assert "after" not in done.said
     assert not (tmp_path / "other").exists()
     assert "None of these photos" in casmap("correct", mapping, "scenes/photos", "--out", "x").sentence()
+
+
+def test_the_shipped_mapping_can_be_measured_but_not_trained(casmap, tmp_path) -> None:
+    write_photos(Scenes(classes=2, photos=6, size=64), tmp_path / "scenes")
+    data = ["scenes/photos", "--masks", "scenes/masks"]
+    for arguments in (data, ["casmap", *data], [*data, "--mapping", SHIPPED]):
+        sentence = casmap("correct", *arguments, "--out", "new").sentence()
+        assert "ONNX file, which cannot be trained" in sentence
+        assert "--mapping" in sentence
+    assert not (tmp_path / "new").exists()
+    done = casmap("correct", *data, "--steps", "0")
+    assert done.code == 0, done.complained
+    assert "before" in done.said
+
+
+def test_the_mapping_is_an_option_and_the_arguments_of_0_1_0_are_still_understood(casmap, mapping, tmp_path) -> None:
+    write_photos(Scenes(classes=4, photos=12, size=64), tmp_path / "scenes")
+    data = ["scenes/photos", "--masks", "scenes/masks", "--steps", "1"]
+    assert casmap("correct", *data, "--mapping", mapping, "--out", "new").code == 0
+    assert casmap("correct", mapping, *data, "--out", "old").code == 0
+    new, old = ((tmp_path / name / "mapping.safetensors").read_bytes() for name in ("new", "old"))
+    assert new == old

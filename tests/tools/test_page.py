@@ -38,7 +38,7 @@ def page(tmp_path):
     logs = {"CASM": [{"step": step, "area": 1 / step} for step in range(1, 41)]}
     sections = [
         Section("Results", "All of them.", ["", "CASM"], [["LE ↓", "36.1 [35.0, 37.2]"]]),
-        Section("Maps", pictures=[("CASM's maps", data_address(picture()))]),
+        Section("Maps", images=[("CASM's maps", data_address(picture()))]),
         Section("Training", curves=[curve("mean mask area", "area", logs)]),
     ]
     write_page(path, "A title", "What this is.", sections)

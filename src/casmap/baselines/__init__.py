@@ -1,7 +1,7 @@
-"""The baselines of Table 1: each method is one file of this package, which registers one `Baseline`.
+"""The baselines of Table 1: each method is one module of this package, which registers one `Baseline`.
 
-A new one is a new file, or an entry point of the group `casmap.baselines` that names a `Baseline`. Its name for the
-command line is the file's, with hyphens; importing this package imports neither a method nor torch.
+A new baseline is a new module, or an entry point of the group `casmap.baselines` that names a `Baseline`. Its name on
+the command line is the module's name with hyphens. Importing this package imports neither a method nor torch.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Method(Protocol):
-    """What explains a classifier."""
+    """A method that explains a classifier's predictions."""
 
     def __call__(self, classifier: "Classifier", images: "Tensor", classes: "Tensor") -> "Tensor":
         """Normalised images (N, 3, H, W) and classes (N,) -> maps (N, h, w), of any scale."""
@@ -32,16 +32,17 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a baseline may learn from, and where it keeps what it has learned.
+    """The data that a baseline may be trained on, and the folder for its files.
 
-    classifier: what it explains, in `file` too. photos: with classes, not measured on; None where none were given.
-    pictures (n, S, S, 3), boxes (n, 4): one half of the photos measured, for the one that is shown boxes.
+    classifier: the classifier to explain, also stored in `file`. photos: with classes, not used for measuring; None if
+    none were given. images (n, S, S, 3), boxes (n, 4): one half of the measured photos, for the baseline that is
+    trained on boxes.
     """
 
     classifier: "Classifier"
     file: Path
     photos: "PhotoSet | None"
-    pictures: "npt.NDArray[np.uint8]"
+    images: "npt.NDArray[np.uint8]"
     boxes: "npt.NDArray[np.float64]"
     folder: Path
     reporter: Reporter = SILENT
@@ -49,13 +50,13 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A method beside ours; one that must learn first has `learn` instead of `explain`.
+    """A method to compare with; one that must be trained first has `learn` instead of `explain`.
 
-    name: as tables have it. rule: its authors' own, or that of those who measured it for them; None where there is
-    none. paper_le: its LE in the paper's Table 1, in percent. slow: 1 where it takes seconds for a photo, and is given
-    few; n where more, and an n-th of the few. masks: its maps are masks from 0 to 1, and are not stretched. batch:
-    photos that it explains at a time, and then keeps. extra: a module that not all baselines need, and the extra of
-    casmap that brings it.
+    name: in tables. rule: how its authors, or those who measured it, turn a map into a box; None if there is no such
+    rule. paper_le: its LE in the paper's Table 1, in percent. slow: 1 if it takes seconds for a photo and is measured
+    on few photos; n if it takes longer and is measured on an n-th of the few. uses: its input besides the photo: the
+    class, nothing, or boxes in training. masks: its maps are masks from 0 to 1 and are not rescaled. batch: photos
+    explained, and then saved, at a time. extra: a module that only some baselines need, and the extra that installs it.
     """
 
     name: str
@@ -64,7 +65,7 @@ class Baseline:
     rule: "Rule | None" = None
     paper_le: float | None = None
     slow: int = 0
-    told: Literal["class", "nothing", "boxes"] = "class"
+    uses: Literal["class", "nothing", "boxes"] = "class"
     masks: bool = False
     batch: int = 8
     extra: str | None = None
@@ -84,7 +85,7 @@ BASELINES: Registry[Baseline] = Registry(
 
 
 def find_baseline(name: str) -> Baseline:
-    """A baseline by its name for the command line or the one in tables, in any case, with spaces or hyphens.
+    """A baseline by its name on the command line or in tables, in any case, with spaces or hyphens.
 
     >>> find_baseline("Grad-CAM").paper, find_baseline("excitation backprop").name
     ('Selvaraju et al. 2017', 'excitation backprop')

@@ -2,12 +2,12 @@
 
     max over m of  L(f((1 - m) x), y) - lambda_R |m|,    min over f of  L(f((1 - m) x), y) + L(f(x), y)
 
-As Algorithm 1, but the localizer raises the classification loss, has an encoder of its own, and has the classifier of
-the moment as its only opponent. Its mask is constant on superpixels (SLIC of scikit-image, about 200): the mean over
-each. It is not told the class. Fan et al. adapt lambda_R as they go, in a way that only a short version of their paper
-tells of; here it is steered to an area, as for CASM. With few photos, a classifier that learns from masked pictures
-alone forgets whole ones, and an encoder that learns at CASM's rate marks nothing any more (experiment 31): so the
-classifier sees both, and the rate is lower. Photos, crops, steps and batch are those of CASM's first stage.
+Like Algorithm 1, but the localizer maximises the classification loss, has its own encoder, and its only opponent is the
+current classifier. Its mask is constant on superpixels (SLIC of scikit-image, about 200): the mean over each. It does
+not use the class. Fan et al. adapt lambda_R during training, which only a short version of their paper describes; here
+it is adjusted to reach an area, as for CASM. With few photos, a classifier that is trained only on masked images
+forgets whole ones, and an encoder with CASM's learning rate ends with empty masks (experiment 31): so the classifier is
+trained on both, and the rate is lower. Photos, crops, steps and batch are those of CASM's first stage.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ RECIPE = PHOTOS.replace(
 
 
 class SuperpixelMapping(Mapping):
-    """A mapping whose masks are constant on the superpixels of the picture."""
+    """A mapping whose masks are constant on the superpixels of the image."""
 
     def forward(self, images: Tensor, stages: list[Tensor]) -> Tensor:  # type: ignore[override]
         """Masks (N, 1, H, W) of images (N, 3, H, W)."""
@@ -42,20 +42,20 @@ class SuperpixelMapping(Mapping):
 
 
 class AdversarialLocalization:
-    """The trained localizer as a method."""
+    """The trained localizer as a baseline method."""
 
     def __init__(self, network: SaliencyNetwork, size: int) -> None:
         self.network, self.size = network.eval(), size
 
     def __call__(self, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-        """Images (N, 3, H, W); classifier and classes (N,) are not asked -> maps (N, h, w), at its own size."""
+        """Images (N, 3, H, W) -> maps (N, h, w) at its own size; classifier and classes (N,) are not used."""
         images = interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
         with torch.no_grad():
             return averaged(self.network(images)[0], segments(images))[:, 0]
 
 
 def learn(data: TrainingData) -> AdversarialLocalization:
-    """Train it on photos with classes from f(0), a file; in a folder that holds a begun run it goes on with that."""
+    """Train it on photos with classes from f(0), a file; resume if the folder holds an unfinished run."""
     assert data.photos is not None
     recipe = RECIPE.replace(backbone=data.classifier.backbone)
     run = Run(data.folder / "adversarial", recipe, resume=True, reporter=data.reporter)
@@ -65,14 +65,14 @@ def learn(data: TrainingData) -> AdversarialLocalization:
 
 
 def segments(images: Tensor) -> Tensor:
-    """Which superpixel each pixel belongs to: images (N, 3, H, W) of any scale -> numbers (N, H, W) from 0 on."""
-    pictures = min_max(images.flatten(2)).view_as(images).permute(0, 2, 3, 1).cpu().numpy()
-    found = [np.asarray(slic(picture, SEGMENTS, start_label=0), np.int64) for picture in pictures]
+    """The superpixel of each pixel: images (N, 3, H, W) of any scale -> numbers (N, H, W) from 0."""
+    arrays = min_max(images.flatten(2)).view_as(images).permute(0, 2, 3, 1).cpu().numpy()
+    found = [np.asarray(slic(array, SEGMENTS, start_label=0), np.int64) for array in arrays]
     return torch.from_numpy(np.stack(found)).to(images.device)
 
 
 def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
-    """The mean of masks (N, 1, H, W) over each superpixel, numbered (N, H, W); gradients pass.
+    """The mean of masks (N, 1, H, W) over each superpixel, numbered (N, H, W); differentiable.
 
     >>> masks = torch.tensor([[[[0.0, 1.0, 0.5, 0.5]]]])
     >>> averaged(masks, torch.tensor([[[0, 0, 1, 1]]])).flatten().tolist()
@@ -85,5 +85,5 @@ def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
 
 
 BASELINES.register("adversarial-localization")(
-    Baseline("adversarial localization", "Fan et al. 2017", paper_le=43.5, told="nothing", masks=True, learn=learn)
+    Baseline("adversarial localization", "Fan et al. 2017", paper_le=43.5, uses="nothing", masks=True, learn=learn)
 )

@@ -1,11 +1,11 @@
 """Simonyan & Zisserman 2014, "Very Deep Convolutional Networks": boxes by regression, the upper bound.
 
-    min over g of  1 - IoU(g(x), b),    b: centre, width and height of the box, as shares of the picture
+    min over g of  1 - IoU(g(x), b),    b: centre, width and height of the box, as shares of the image
 
-g: the classifier's last feature maps, one more layer and four numbers, the same for all classes (the paper's single-
-class regression); it begins as the mean box. The classifier stays as it is, as in the paper's first experiment. The
-paper minimises |g(x) - b|^2 over a million boxes; over a few hundred that learns them by heart, and finds others worse
-than the whole picture does (experiment 42). It is the only baseline that is shown boxes.
+g: the classifier's last feature maps, one more layer and four outputs, the same for all classes (the paper's single-
+class regression); it is initialised to the mean box. The classifier is not trained, as in the paper's first experiment.
+The paper minimises |g(x) - b|^2 over a million boxes; with a few hundred that overfits, and is worse on other photos
+than the box of the whole photo (experiment 42). It is the only baseline that is trained on boxes.
 """
 
 import numpy as np
@@ -24,31 +24,31 @@ RATE, DECAY = 1e-4, 1e-2
 
 
 class BoxRegression:
-    """Fitted to pictures with boxes; it gives maps that are 1 in its box and 0 elsewhere."""
+    """A box regression fitted to images with boxes; its maps are 1 in the box and 0 elsewhere."""
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network.eval()
 
     def __call__(self, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-        """Images (N, 3, H, W); the classes (N,) are not looked at -> maps (N, H, W)."""
+        """Images (N, 3, H, W) -> maps (N, H, W); the classes (N,) are not used."""
         with torch.no_grad():
             boxes = self.network(last_features(classifier, images)[0])
         return filled(boxes, images.shape[-2], images.shape[-1])
 
 
 def learn(data: TrainingData) -> BoxRegression:
-    """Fit to pictures (n, S, S, 3) with their boxes (n, 4), x0, y0, x1, y1 in pixels; and to their mirror images."""
+    """Fit to images (n, S, S, 3) with boxes (n, 4), x0, y0, x1, y1 in pixels, and to their mirror images."""
     f = data.classifier
-    images = normalised(data.pictures, f.mean, f.std)
-    wanted = torch.tensor([shares(box, images.shape[-1]) for box in data.boxes], dtype=torch.float32)
+    images = normalised(data.images, f.mean, f.std)
+    targets = torch.tensor([shares(box, images.shape[-1]) for box in data.boxes], dtype=torch.float32)
     with torch.no_grad():
         batches = [*torch.split(images, BATCH), *torch.split(images.flip(-1), BATCH)]
         found = torch.cat([last_features(f, batch)[0] for batch in batches])
-    return fit_boxes(found, torch.cat([wanted, torch.cat([1 - wanted[:, :1], wanted[:, 1:]], dim=1)]))
+    return fit_boxes(found, torch.cat([targets, torch.cat([1 - targets[:, :1], targets[:, 1:]], dim=1)]))
 
 
 def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
-    """Fit to feature maps (n, K, h, w), the pictures' and their mirror images', and boxes (n, 4) as shares.
+    """Fit to feature maps (n, K, h, w), of images and their mirror images, and boxes (n, 4) as shares.
 
     >>> found = fit_boxes(torch.rand(4, 8, 2, 2), torch.full((4, 4), 0.5))
     >>> found.network(torch.rand(1, 8, 2, 2)).shape
@@ -77,7 +77,7 @@ def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
 
 
 def overlap(found: Tensor, boxes: Tensor) -> Tensor:
-    """IoU of boxes as shares, (n, 4) and (n, 4) -> (n,); of those found only what is in the picture counts.
+    """IoU of boxes as shares, (n, 4) and (n, 4) -> (n,); of `found` only the part inside the image counts.
 
     >>> overlap(torch.tensor([[0.5, 0.5, 1.0, 1.0]]), torch.tensor([[0.25, 0.5, 0.5, 1.0]]))
     tensor([0.5000])
@@ -95,7 +95,7 @@ def _corners(boxes: Tensor) -> Tensor:
 
 
 def shares(box: npt.NDArray[np.float64], side: int) -> list[float]:
-    """A box x0, y0, x1, y1 in a picture of this side -> centre x and y, width, height, as shares.
+    """A box x0, y0, x1, y1 in an image of this side -> centre x and y, width, height, as shares.
 
     >>> shares(np.array([0, 0, 50, 100]), 100)
     [0.25, 0.5, 0.5, 1.0]
@@ -105,7 +105,7 @@ def shares(box: npt.NDArray[np.float64], side: int) -> list[float]:
 
 
 def filled(boxes: Tensor, height: int, width: int) -> Tensor:
-    """Boxes (N, 4) as shares -> maps (N, H, W), 1 inside.
+    """Boxes (N, 4) as shares -> maps (N, H, W) that are 1 inside the box.
 
     >>> filled(torch.tensor([[0.25, 0.5, 0.5, 1.0]]), 1, 4).tolist()
     [[[1.0, 1.0, 0.0, 0.0]]]
@@ -118,5 +118,5 @@ def filled(boxes: Tensor, height: int, width: int) -> Tensor:
 
 
 BASELINES.register("box-regression")(
-    Baseline("box regression", "Simonyan & Zisserman 2014", paper_le=34.3, told="boxes", masks=True, learn=learn)
+    Baseline("box regression", "Simonyan & Zisserman 2014", paper_le=34.3, uses="boxes", masks=True, learn=learn)
 )

@@ -1,6 +1,6 @@
 """Zhou et al. 2016, "Learning Deep Features for Discriminative Localization": class activation maps.
 
-The formula is in `casmap.models.class_activation`: the second stage of training looks at them, too.
+The formula is in `casmap.models.class_activation`, because the second stage of training uses it too.
 """
 
 from casmap.baselines import BASELINES, Baseline

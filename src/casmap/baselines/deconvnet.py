@@ -1,14 +1,14 @@
 """Zeiler & Fergus 2014, "Visualizing and Understanding Convolutional Networks": the reversed network.
 
-At a ReLU, which x went into, e comes back and goes on as max(e, 0), whatever x was; a gradient goes on where x > 0.
+At a ReLU with input x, the backward signal e becomes max(e, 0) for any x; a gradient would pass only where x > 0.
 """
 
 from torch import Tensor
 from zennit.rules import ReLUDeconvNet
 
 from casmap.baselines import BASELINES, Baseline
-from casmap.baselines.support.relevance import sent_back
-from casmap.evaluation.rules import MeanLevel
+from casmap.baselines.support.relevance import backpropagate
+from casmap.evaluation.rules import MeanThreshold
 from casmap.models.classifier import Classifier
 
 
@@ -20,7 +20,9 @@ def deconvnet(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
     >>> deconvnet(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
     torch.Size([2, 64, 64])
     """
-    return sent_back(ReLUDeconvNet(), classifier, images, classes)
+    return backpropagate(ReLUDeconvNet(), classifier, images, classes)
 
 
-BASELINES.register("deconvnet")(Baseline("deconvnet", "Zeiler & Fergus 2014", deconvnet, MeanLevel(), paper_le=48.6))
+BASELINES.register("deconvnet")(
+    Baseline("deconvnet", "Zeiler & Fergus 2014", deconvnet, MeanThreshold(), paper_le=48.6)
+)

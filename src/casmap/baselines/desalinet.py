@@ -1,13 +1,13 @@
-"""Mahendran & Vedaldi 2016, "Salient Deconvolutional Networks": the reversed network that is a gradient, too.
+"""Mahendran & Vedaldi 2016, "Salient Deconvolutional Networks": deconvnet combined with the gradient.
 
-At a ReLU, which x went into, e comes back and goes on as max(e, 0) where x > 0: the rule of guided backpropagation.
+At a ReLU with input x, the backward signal e becomes max(e, 0) where x > 0: the rule of guided backpropagation.
 """
 
 from torch import Tensor
 from zennit.rules import ReLUGuidedBackprop
 
 from casmap.baselines import BASELINES, Baseline
-from casmap.baselines.support.relevance import sent_back
+from casmap.baselines.support.relevance import backpropagate
 from casmap.evaluation.rules import grab_cut
 from casmap.models.classifier import Classifier
 
@@ -20,7 +20,7 @@ def desalinet(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
     >>> desalinet(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
     torch.Size([2, 64, 64])
     """
-    return sent_back(ReLUGuidedBackprop(), classifier, images, classes)
+    return backpropagate(ReLUGuidedBackprop(), classifier, images, classes)
 
 
 BASELINES.register("desalinet")(Baseline("DeSaliNet", "Mahendran & Vedaldi 2016", desalinet, grab_cut(), paper_le=42.0))

@@ -2,9 +2,9 @@
 
     m_a = argmax over smooth masks m of area a of  S_c(m x + (1 - m) blurred x)
 
-The map is the sum of m_a for a = 0.025, 0.05, 0.1 and 0.2, smoothed by 0.09 of the picture's side, 800 steps: as the
-authors' library, TorchRay, has it in its own benchmark. It is not kept since 2020 (`casmap[torchray]`; its licence is
-for non-commercial use).
+The map is the sum of m_a for a = 0.025, 0.05, 0.1 and 0.2, smoothed by 0.09 of the image's side, 800 steps: the
+settings of the authors' library, TorchRay, in its own benchmark. TorchRay has not been maintained since 2020
+(`casmap[torchray]`; its licence is for non-commercial use).
 """
 
 import torch
@@ -25,7 +25,7 @@ def extremal_perturbation(classifier: Classifier, images: Tensor, classes: Tenso
     """
     from torchray.attribution import extremal_perturbation as library  # an extra of its own
 
-    torch.manual_seed(0)  # it mirrors the picture by chance
+    torch.manual_seed(0)  # the library flips the image at random
     options = {"areas": list(AREAS), "max_iter": steps, "smooth": SMOOTH, "resize": True}
     pairs = zip(images[:, None], classes.tolist(), strict=True)
     with torch.enable_grad():

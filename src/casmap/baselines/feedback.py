@@ -2,10 +2,10 @@
 
     max over z in {0, 1} of S_c(I, z) - lambda |z|_1        every ReLU has a gate z: x -> z max(x, 0)
 
-Gates that do not speak for the class are closed, from the top down: on its way back the gradient of S_c opens a gate,
-z = 1, only where x dS_c/dx > 0, and passes open gates only. Then the picture is looked at again through them. The map
-is the gradient of what is left, its largest absolute value over the colours. The paper repeats until nothing changes,
-in 10 to 50 rounds; here at most ROUNDS.
+Gates that do not support the class are closed, from the top down: in the backward pass the gradient of S_c opens a
+gate, z = 1, only where x dS_c/dx > 0, and passes through open gates only. Then the forward pass is repeated with these
+gates. The map is the gradient of what is left, its largest absolute value over the colour channels. The paper repeats
+this until nothing changes, in 10 to 50 rounds; here at most ROUNDS.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from casmap.baselines import BASELINES, Baseline
-from casmap.baselines.support.relevance import not_in_place, relus
+from casmap.baselines.support.relevance import relus, without_inplace
 from casmap.evaluation.rules import energy
 from casmap.models.classifier import Classifier
 
@@ -31,42 +31,42 @@ def feedback(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
     """
     images = images.clone().requires_grad_(True)
     gates: list[Tensor] = []
-    with torch.enable_grad(), not_in_place(classifier):
+    with torch.enable_grad(), without_inplace(classifier):
         for _ in range(ROUNDS):
-            with gated(classifier, gates) as speaking:
+            with gated(classifier, gates) as opened:
                 score = classifier(images).gather(1, classes[:, None]).sum()
                 (found,) = torch.autograd.grad(score, images)
-            if gates and all(torch.equal(old, new) for old, new in zip(gates, speaking, strict=True)):
+            if gates and all(torch.equal(old, new) for old, new in zip(gates, opened, strict=True)):
                 break
-            gates = speaking
+            gates = opened
     return found.abs().amax(dim=1)
 
 
 @contextmanager
 def gated(classifier: Classifier, gates: list[Tensor]) -> Iterator[list[Tensor]]:
-    """Put the gates behind the ReLUs, in the order in which they are passed; with none yet, all are open.
+    """Apply gates to the outputs of the ReLUs, in the order of the forward pass; without gates, all are open.
 
-    Gives the gates that a gradient opens on its way back, which passes through those only.
+    Yields the gates that the backward pass opens; the gradient passes through those only.
     """
-    speaking: list[Tensor] = []
+    opened: list[Tensor] = []
 
-    def pass_gate(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        place = len(speaking)
+    def apply_gate(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        place = len(opened)
         passed = output * gates[place] if gates else output
-        seen = passed.detach()
-        speaking.append(seen.new_zeros(()).expand_as(seen))  # closed, until the gradient comes back
+        value = passed.detach()
+        opened.append(value.new_zeros(()).expand_as(value))  # closed until the backward pass
 
-        def come_back(gradient: Tensor) -> Tensor:
-            speaking[place] = (seen * gradient > 0).to(gradient.dtype)  # 0 where the gate was closed before
-            return gradient * speaking[place]
+        def open_gates(gradient: Tensor) -> Tensor:
+            opened[place] = (value * gradient > 0).to(gradient.dtype)  # 0 where the gate was closed already
+            return gradient * opened[place]
 
         if passed.requires_grad:
-            passed.register_hook(come_back)  # type: ignore[no-untyped-call]
+            passed.register_hook(open_gates)  # type: ignore[no-untyped-call]
         return passed
 
-    hooks = [module.register_forward_hook(pass_gate) for module in relus(classifier)]
+    hooks = [module.register_forward_hook(apply_gate) for module in relus(classifier)]
     try:
-        yield speaking
+        yield opened
     finally:
         for hook in hooks:
             hook.remove()

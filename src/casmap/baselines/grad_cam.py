@@ -2,7 +2,7 @@
 
     a_k^c = 1/Z sum_{x, y} d y^c / d A_k(x, y),    M_c(x, y) = ReLU(sum_k a_k^c A_k(x, y))
 
-A: the last feature maps; y^c: the logit of class c. Unlike CAM, any head will do.
+A: the last feature maps; y^c: the logit of class c. Unlike CAM, it works with any head.
 """
 
 import torch

@@ -1,9 +1,9 @@
 """Simonyan et al. 2013, "Deep Inside Convolutional Networks": the gradient.
 
-    M_c(x, y) = max over colours of |d S_c / d I(x, y)|
+    M_c(x, y) = max over colour channels of |d S_c / d I(x, y)|
 
-S_c: the logit of class c. As in the paper, the mean over ten pictures: the four corners and the centre, each with 7/8
-of the side, and their mirror images. Captum computes the gradient.
+S_c: the logit of class c. As in the paper, the mean over ten crops: the four corners and the centre, each with 7/8 of
+the side, and their mirror images. Captum computes the gradient.
 """
 
 import torch
@@ -38,7 +38,7 @@ def gradient(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
 
 
 def plain_gradient(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """The same of the whole pictures alone."""
+    """The gradient of the whole images, without crops."""
     found: Tensor = Saliency(classifier).attribute(images.clone().requires_grad_(True), target=classes, abs=True)
     return found.amax(dim=1)
 

@@ -1,16 +1,16 @@
 """Dabkowski & Gal 2017, "Real Time Image Saliency for Black Box Classifiers": a masking network with a class selector.
 
-    L = l1 TV(m) + l2 AV(m) - log f_c(Phi(x, m)) + l3 f_c(Phi(x, 1 - m))^l4        in the authors' program:
+    L = l1 TV(m) + l2 AV(m) - log f_c(Phi(x, m)) + l3 f_c(Phi(x, 1 - m))^l4        in the authors' code:
 
     L = D(x, 1 - m) + 8 mean (m + 0.0005)^0.3 + 0.005 TV(m) + 0.3 P(x, m)
 
-D: what is destroyed should not be told as c (by a margin of 5 in the logits); P: what is preserved should (by a margin
-of 1); TV: half the squared differences of neighbours, and 0.3 times those of the border from nothing. Phi puts in, by
-chance, a blurred picture, or one colour and noise.
+D: the destroyed image should not be classified as c (by a margin of 5 in the logits); P: the preserved image should (by
+a margin of 1); TV: half the squared differences of neighbours, and 0.3 times the squared values at the border. Phi
+replaces pixels, at random, by a blurred image, or by one colour and noise.
 
-The network is a U-Net on the fixed stages of the classifier. The selector is a vector for each class: the last stage is
-multiplied by sigmoid(<stage, vector>), and in a phase of its own it learns to tell whether the class is there at all;
-three in ten of the classes asked for are not, and then nothing should be masked.
+The network is a U-Net on the frozen stages of the classifier. The selector is a vector for each class: the last stage
+is multiplied by sigmoid(<stage, vector>), and in its own phase it is trained to predict whether the class is present;
+three in ten of the requested classes are not, and then nothing should be masked.
 """
 
 import torch
@@ -30,20 +30,20 @@ DESTROY_MARGIN, PRESERVE_MARGIN = 5.0, 1.0
 BORDER = 0.3
 CONFIDENCES = (0.0, 6.0)
 BLUR = 11.0
-NOISE, KEPT_NOISE, COLOURS = 0.11, 0.03, 0.66  # of pictures from -1 to 1, as lite0's are
+NOISE, KEPT_NOISE, COLOURS = 0.11, 0.03, 0.66  # for images from -1 to 1, as lite0's are
 RATE, DECAY = 1e-3, 1e-4
-STEPS, BATCH, CROP, SEED = 540, 16, 0.3, 0  # each phase: in both, as many photos as CASM in its two stages
-WIDTH = 64  # channels of the finest stage; each coarser one has twice as many
-SELECTED = 3  # stages above the last that the U-Net climbs
+STEPS, BATCH, CROP, SEED = 540, 16, 0.3, 0  # per phase: together as many photos as CASM's two stages
+WIDTH = 64  # channels of the finest stage; each coarser stage has twice as many
+SELECTED = 3  # stages before the last that the U-Net uses
 
 
 class MaskingNetwork(nn.Module):
-    """Stages of a classifier and the class asked for in, masks (N, 1, h, w) in 0..1 out; and whether it is there.
+    """Stages of a classifier and the requested class -> masks (N, 1, h, w) in 0..1, and the logit of its presence.
 
     >>> network = MaskingNetwork([8, 16, 32, 64], classes=5)
     >>> stages = [torch.rand(2, c, s, s) for c, s in ((8, 32), (16, 16), (32, 8), (64, 4))]
-    >>> mask, there = network(stages, torch.tensor([0, 4]))
-    >>> mask.shape, there.shape
+    >>> mask, presence = network(stages, torch.tensor([0, 4]))
+    >>> mask.shape, presence.shape
     (torch.Size([2, 1, 32, 32]), torch.Size([2]))
     """
 
@@ -57,24 +57,24 @@ class MaskingNetwork(nn.Module):
         self.mask = nn.Conv2d(widths[-1], 2, 1)
 
     def forward(self, stages: list[Tensor], classes: Tensor, confidence: float = 0.0) -> tuple[Tensor, Tensor]:
-        """The mask of the class asked for, and the logit of its being there (N,)."""
-        *beside, flow = stages[-SELECTED - 1 :]
-        speaks = (flow * self.selector(classes)[..., None, None]).sum(dim=1, keepdim=True)
-        flow = flow * torch.sigmoid(speaks - confidence)
-        for up, stage in zip(self.up, reversed(beside), strict=True):
+        """The mask of the requested class, and the logit of its presence (N,)."""
+        *skips, flow = stages[-SELECTED - 1 :]
+        presence = (flow * self.selector(classes)[..., None, None]).sum(dim=1, keepdim=True)
+        flow = flow * torch.sigmoid(presence - confidence)
+        for up, stage in zip(self.up, reversed(skips), strict=True):
             flow = up(flow, stage)
         a, b = self.mask(flow).abs().split(1, dim=1)
-        return a / (a + b + 1e-6), speaks.mean(dim=(1, 2, 3))
+        return a / (a + b + 1e-6), presence.mean(dim=(1, 2, 3))
 
 
 class _Up(nn.Module):
-    """Twice the side: what comes from below, enlarged, and the stage beside it."""
+    """Upsample by 2 and merge with the stage of that size."""
 
-    def __init__(self, below: int, beside: int, width: int) -> None:
+    def __init__(self, below: int, skip: int, width: int) -> None:
         super().__init__()
         self.below, self.both = (
             nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
-            for channels in (below, width + beside)
+            for channels in (below, width + skip)
         )
 
     def forward(self, flow: Tensor, stage: Tensor) -> Tensor:
@@ -84,10 +84,10 @@ class _Up(nn.Module):
 
 
 class RealTimeSaliency:
-    """The trained network as a method: classifier, images and classes in, maps out.
+    """The trained network as a baseline method: classifier, images and classes in, maps out.
 
-    confidence: the bar for places that resemble the class only a little, 6 where the authors' own selector was trained
-    on a million photos; the lower it is, the more is marked.
+    confidence: the threshold for locations that resemble the class only a little; 6 for the authors, whose selector was
+    trained on a million photos. A lower value marks more.
     """
 
     def __init__(self, network: MaskingNetwork, confidence: float) -> None:
@@ -102,36 +102,36 @@ class RealTimeSaliency:
 
 
 def train_selector(network: MaskingNetwork, classifier: Classifier, batches: Batches, steps: int, seed: int) -> float:
-    """The first phase: half of the classes asked for are not there; returns the share told right in the last tenth."""
+    """The first phase: half of the requested classes are absent; returns the accuracy in the last tenth of steps."""
     optimizer = torch.optim.Adam(network.selector.parameters(), RATE, weight_decay=DECAY)
-    right = []
+    accuracies = []
     for step, (images, labels) in enumerate(batches.between(0, steps)):
         if step == steps // 2:
             optimizer.param_groups[0]["lr"] /= 10
-        asked, there = ask(labels, classifier.classes, 0.5, seed + step)
+        requested, present = sample_classes(labels, classifier.classes, 0.5, seed + step)
         with torch.no_grad():
             _, stages = classifier.forward_stages(images)
-        logits = (stages[-1] * network.selector(asked)[..., None, None]).sum(dim=1).mean(dim=(1, 2))
-        loss = binary_cross_entropy_with_logits(logits, there.float())
+        logits = (stages[-1] * network.selector(requested)[..., None, None]).sum(dim=1).mean(dim=(1, 2))
+        loss = binary_cross_entropy_with_logits(logits, present.float())
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        right.append(float(((logits > 0) == there).float().mean()))
-    last = right[-max(1, steps // 10) :]
+        accuracies.append(float(((logits > 0) == present).float().mean()))
+    last = accuracies[-max(1, steps // 10) :]
     return sum(last) / len(last)
 
 
 def train_masks(network: MaskingNetwork, classifier: Classifier, batches: Batches, steps: int, seed: int) -> float:
-    """The second phase: the four terms; three in ten classes asked for are not there. Returns the last mean area."""
+    """The second phase: the four loss terms; three in ten requested classes are absent. Returns the last mean area."""
     trained = [parameter for name, parameter in network.named_parameters() if not name.startswith("selector")]
     optimizer = torch.optim.Adam(trained, RATE, weight_decay=DECAY)
     area = 0.0
     for step, (images, labels) in enumerate(batches.between(0, steps)):
-        asked, there = ask(labels, classifier.classes, 0.3, seed + step)
+        requested, present = sample_classes(labels, classifier.classes, 0.3, seed + step)
         with torch.no_grad():
             _, stages = classifier.forward_stages(images)
-        masks = interpolate(network.train()(stages, asked)[0], images.shape[-2:], mode="bilinear")
-        loss = four_terms(classifier, images, labels, there, masks, torch.Generator().manual_seed(seed + step))
+        masks = interpolate(network.train()(stages, requested)[0], images.shape[-2:], mode="bilinear")
+        loss = masking_loss(classifier, images, labels, present, masks, torch.Generator().manual_seed(seed + step))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -139,29 +139,29 @@ def train_masks(network: MaskingNetwork, classifier: Classifier, batches: Batche
     return area
 
 
-def ask(labels: Tensor, classes: int, fakes: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Classes to ask for (N,), this share of them another than the label, and which are there (N,)."""
-    chance = torch.Generator().manual_seed(seed)
-    fake = torch.rand(len(labels), generator=chance) < fakes
-    other = torch.randint(1, classes, (len(labels),), generator=chance)
+def sample_classes(labels: Tensor, classes: int, absent: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Classes to request (N,), this share of them different from the label, and which are present (N,)."""
+    generator = torch.Generator().manual_seed(seed)
+    fake = torch.rand(len(labels), generator=generator) < absent
+    other = torch.randint(1, classes, (len(labels),), generator=generator)
     return (labels + other * fake) % classes, ~fake
 
 
-def four_terms(
-    classifier: Classifier, images: Tensor, labels: Tensor, there: Tensor, masks: Tensor, chance: torch.Generator
+def masking_loss(
+    classifier: Classifier, images: Tensor, labels: Tensor, present: Tensor, masks: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """The loss of a batch: masks (N, 1, H, W); where the class asked for is not there, destroying it is forbidden."""
+    """The loss of a batch with masks (N, 1, H, W); if the class is absent, destroying the label is penalised."""
     blurred = blur(images, BLUR)
-    destroyed, preserved = (classifier(exchanged(images, blurred, m, chance)) for m in (1 - masks, masks))
-    # Where it is not there: what is destroyed should still be told, what is preserved should not.
-    destroys = torch.where(there, margin(destroyed, labels, -1, DESTROY_MARGIN), margin(destroyed, labels, 1, 1.0))
-    preserves = torch.where(there, margin(preserved, labels, 1, PRESERVE_MARGIN), margin(preserved, labels, -1, 1.0))
+    destroyed, preserved = (classifier(composite(images, blurred, m, generator)) for m in (1 - masks, masks))
+    # Where the class is absent, the destroyed image should still show the label and the preserved one should not.
+    destroys = torch.where(present, margin(destroyed, labels, -1, DESTROY_MARGIN), margin(destroyed, labels, 1, 1.0))
+    preserves = torch.where(present, margin(preserved, labels, 1, PRESERVE_MARGIN), margin(preserved, labels, -1, 1.0))
     area = (masks + 0.0005).pow(AREA_POWER).mean()
     return destroys.mean() + AREA * area + SMOOTH * roughness(masks) + PRESERVE * preserves.mean()
 
 
 def margin(logits: Tensor, labels: Tensor, sign: int, least: float) -> Tensor:
-    """How much the label's logit lacks to lead (sign 1) or to trail (sign -1) the best other one by `least`: (N,).
+    """How far the label's logit is from leading (sign 1) or trailing (sign -1) the best other by `least`: (N,).
 
     >>> logits, label = torch.tensor([[3.0, 1.0]]), torch.tensor([0])
     >>> margin(logits, label, 1, 5.0), margin(logits, label, 1, 1.0), margin(logits, label, -1, 1.0)
@@ -173,40 +173,40 @@ def margin(logits: Tensor, labels: Tensor, sign: int, least: float) -> Tensor:
 
 
 def roughness(masks: Tensor) -> Tensor:
-    """Half the squared differences of neighbours, the border's from nothing counted 0.3 times; a mean over photos."""
+    """Half the squared differences of neighbours, and 0.3 times the squared border values; a mean over photos."""
     inner = torch.stack([masks.diff(dim=dim).square().sum() for dim in (2, 3)]).sum()
     border = torch.stack([masks.select(dim, place).square().sum() for dim in (2, 3) for place in (0, -1)]).sum()
     return (inner + BORDER * border) / (2 * len(masks))
 
 
-def exchanged(images: Tensor, blurred: Tensor, masks: Tensor, chance: torch.Generator) -> Tensor:
-    """The pictures, with a little noise, where the mask is 1; elsewhere blurred or, half of the time, one colour."""
+def composite(images: Tensor, blurred: Tensor, masks: Tensor, generator: torch.Generator) -> Tensor:
+    """The images with a little noise where the mask is 1; elsewhere blurred or, half of the time, one colour."""
     count = len(images)
-    noise = NOISE * torch.randn(images.shape, generator=chance)
-    colour = COLOURS * (torch.rand(count, 3, 1, 1, generator=chance) - 0.5)
-    blurs = torch.rand(count, 1, 1, 1, generator=chance) < 0.5
-    kept = images + KEPT_NOISE * torch.randn(images.shape, generator=chance)
+    noise = NOISE * torch.randn(images.shape, generator=generator)
+    colour = COLOURS * (torch.rand(count, 3, 1, 1, generator=generator) - 0.5)
+    blurs = torch.rand(count, 1, 1, 1, generator=generator) < 0.5
+    kept = images + KEPT_NOISE * torch.randn(images.shape, generator=generator)
     return masks * kept + (1 - masks) * torch.where(blurs, blurred, colour + noise)
 
 
 def learn(data: TrainingData) -> RealTimeSaliency:
-    """Train both phases on photos with their classes, or read the file of an earlier start; the classifier stays."""
+    """Train both phases on photos with classes, or read the file of an earlier run; the classifier is not trained."""
     assert data.photos is not None
     f, path = folded(data.classifier.eval().requires_grad_(False)), data.folder / "real-time.safetensors"
     selected = path.with_stem(f"{path.stem}-selector")
     torch.manual_seed(SEED)
     network = MaskingNetwork(f.stage_channels, f.classes)
-    size, told = data.pictures.shape[1], data.reporter.message
+    size, report = data.images.shape[1], data.reporter.message
     batches = Batches(data.photos, size, BATCH, f.mean, f.std, seed=SEED + 3, smallest_crop=CROP)
     if not path.exists():
         if selected.exists():
             network.load_state_dict(read_tree(selected)["network"])
         else:
-            right = train_selector(network, f, batches, STEPS, SEED)
-            told(f"Real-time saliency: its selector tells {right:.0%} of the classes that are there or not.")
+            accuracy = train_selector(network, f, batches, STEPS, SEED)
+            report(f"Real-time saliency: the selector's accuracy in predicting presence is {accuracy:.0%}.")
             write_tree(selected, {"network": network.state_dict()})
         area = train_masks(network, f, batches, STEPS, SEED)
-        told(f"Real-time saliency: its masks cover {area:.2f} of the photos.")
+        report(f"Real-time saliency: the masks cover {area:.2f} of the photos.")
         write_tree(path, {"network": network.state_dict(), "confidence": best_confidence(network, f, batches)})
         selected.unlink(missing_ok=True)
     kept = read_tree(path)
@@ -216,15 +216,15 @@ def learn(data: TrainingData) -> RealTimeSaliency:
 
 @torch.no_grad()
 def best_confidence(network: MaskingNetwork, classifier: Classifier, batches: Batches) -> float:
-    """The one of CONFIDENCES with which the loss on training photos is least."""
+    """The value in CONFIDENCES with the lowest loss on training photos."""
     losses = dict.fromkeys(CONFIDENCES, 0.0)
     for step, (images, labels) in enumerate(batches.between(0, 10)):
         _, stages = classifier.forward_stages(images)
-        there = torch.ones(len(labels), dtype=torch.bool)
+        present = torch.ones(len(labels), dtype=torch.bool)
         for confidence in CONFIDENCES:
             masks = interpolate(network.eval()(stages, labels, confidence)[0], images.shape[-2:], mode="bilinear")
-            chance = torch.Generator().manual_seed(step)
-            losses[confidence] += float(four_terms(classifier, images, labels, there, masks, chance))
+            generator = torch.Generator().manual_seed(step)
+            losses[confidence] += float(masking_loss(classifier, images, labels, present, masks, generator))
     return min(CONFIDENCES, key=lambda confidence: losses[confidence])
 
 

@@ -2,7 +2,7 @@
 
     M_c(x, y) = 1 / N sum_n p_c(x m_n) m_n(x, y),    m_n: a random 7 x 7 grid of zeros and ones, enlarged and shifted
 
-N = 8,000 masks, each cell 1 with probability 0.5. TorchRay, by authors of the field but not kept since 2020, has it
+N = 8,000 masks, each cell 1 with probability 0.5. TorchRay implements it; it has not been maintained since 2020
 (`casmap[torchray]`; its licence is for non-commercial use).
 """
 
@@ -25,13 +25,13 @@ def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = M
     """
     from torchray.attribution import rise as library  # an extra of its own
 
-    asked, found = black_box(classifier, images), []
-    # One picture and one class at a time: it keeps a map for each class that it is given.
+    predict, found = black_box(classifier, images), []
+    # One image and one class at a time: the library keeps a map for every class that it is given.
     for image, label in zip(images, classes.tolist(), strict=True):
 
-        def log_odds(pictures: Tensor, label: int = label) -> Tensor:
-            """TorchRay takes the sigmoid of what it is given; that of the log odds is the paper's probability."""
-            return torch.logit(asked(pictures).softmax(dim=1)[:, label, None], eps=1e-6)
+        def log_odds(images: Tensor, label: int = label) -> Tensor:
+            """TorchRay applies a sigmoid to the output; the sigmoid of the log odds is the paper's probability."""
+            return torch.logit(predict(images).softmax(dim=1)[:, label, None], eps=1e-6)
 
         found.append(library.rise(log_odds, image[None], num_masks=masks)[0, 0])
     return torch.stack(found)

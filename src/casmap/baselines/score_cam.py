@@ -1,9 +1,9 @@
 """Wang et al. 2020, "Score-CAM: Score-Weighted Visual Explanations for Convolutional Neural Networks".
 
-    M_c(x, y) = ReLU(sum_k w_k A_k(x, y)),    w = softmax over k of  S_c(x stretched A_k) - S_c(x)
+    M_c(x, y) = ReLU(sum_k w_k A_k(x, y)),    w = softmax over k of  S_c(x rescaled A_k) - S_c(x)
 
-A: the last feature maps, each of which masks the picture once: as many forward passes as there are maps. torch-cam has
-it.
+A: the last feature maps, each of which masks the image once: as many forward passes as there are maps. torch-cam
+implements it.
 """
 
 from collections.abc import Callable
@@ -25,29 +25,29 @@ def score_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor
     >>> score_cam(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
     torch.Size([2, 2, 2])
     """
-    whole = _Whole(classifier).eval()
+    whole = _WithFeatureLayer(classifier).eval()
     with ScoreCAM(whole, "features", input_shape=tuple(images.shape[1:])) as extractor, torch.no_grad():
         whole(images)
-        whole.asked = black_box(classifier, images)
+        whole.predict = black_box(classifier, images)
         found: Tensor = extractor(classes.tolist())[0]
     return found
 
 
-class _Whole(nn.Module):
-    """The classifier as torch-cam can listen to it: its last feature maps pass through a layer of their own.
+class _WithFeatureLayer(nn.Module):
+    """The classifier with its last feature maps passed through a layer of its own, which torch-cam can hook.
 
-    asked: what answers instead, once it was listened to and only logits are wanted.
+    predict: computes the logits instead, once the feature maps are recorded and only logits are needed.
     """
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
         self.classifier, self.features = classifier, nn.Identity()
-        self.asked: Callable[[Tensor], Tensor] | None = None
+        self.predict: Callable[[Tensor], Tensor] | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits (N, C) of images (N, 3, H, W)."""
-        if self.asked is not None:
-            return self.asked(images)
+        if self.predict is not None:
+            return self.predict(images)
         logits: Tensor = self.classifier.network.forward_head(self.features(last_features(self.classifier, images)[0]))
         return logits
 

@@ -6,58 +6,94 @@ from typing import Annotated
 import typer
 
 from casmap.cli.console import console, reporter
-from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Parts, Split
+from casmap.cli.options import Boxes, Data, Mapping, Mappings, Masks, Out, Parts, Split
 from casmap.cli.tables import print_check, print_correction, print_rows
+from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+
+# One value; two in the form of 0.1.0, MAPPING PHOTOS.
+Photos = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PHOTOS",
+        help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]",
+        show_default=False,
+    ),
+]
 
 
 def check(
-    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap wrote")],
-    data: Data,
+    data: Photos,
+    mapping: Mapping = None,
     classifier: Annotated[
         list[str] | None,
         typer.Option(
-            help="another to ask: one casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"
+            help="another classifier: a file casmap wrote, a backbone's name, or BACKBONE=FILE; may be repeated"
         ),
     ] = None,
     out: Out = Path("check"),
     split: Split = None,
 ) -> None:
-    """Say without boxes whether masks can be trusted: what classifiers still see, warnings, the worst photos first."""
+    """Check masks without boxes: what classifiers still recognise, warnings, and the worst photos first."""
     from casmap.tools.check import check
 
-    print_check(check(mapping, data, classifiers=classifier or (), out=out, split=split, reporter=reporter))
-    console.print(f"\nSheet: {out / 'check.html'}", soft_wrap=True)
+    photos, mapping = photos_and_mapping("check", data, mapping)
+    print_check(check(photos, mapping=mapping, classifiers=classifier or (), out=out, split=split, reporter=reporter))
+    console.print(f"\nPage: {out / 'check.html'}", soft_wrap=True)
 
 
 def correct(
-    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote (.safetensors)")],
-    data: Data,
+    data: Photos,
+    mapping: Annotated[
+        Path | None, typer.Option(help="the mapping to train, a .safetensors file that casmap train wrote")
+    ] = None,
     boxes: Annotated[
-        Path | None, typer.Option(help="what people corrected: Label Studio's JSON, CVAT's XML, COCO, or others")
+        Path | None, typer.Option(help="corrected boxes or outlines: Label Studio's JSON, CVAT's XML, COCO or others")
     ] = None,
     masks: Masks = None, split: Split = None, out: Out = Path("runs/corrected"),
-    steps: Annotated[int, typer.Option(min=0, help="of training; 0: only measure")] = 150,
+    steps: Annotated[int, typer.Option(min=0, help="training steps; 0 only measures")] = 150,
 ) -> None:  # fmt: skip
-    """Measure maps against what people corrected, and teach the decoder: photos that nobody corrected gain, too."""
+    """Measure masks against corrected annotations, and train the decoder on them to improve all other photos."""
     from casmap.tools.correct import correct
 
+    photos, mapping = photos_and_mapping("correct", data, mapping)
     print_correction(
-        correct(mapping, data, boxes=boxes, masks=masks, split=split, out=out, steps=steps, reporter=reporter)
+        correct(photos, mapping=mapping, boxes=boxes, masks=masks, split=split, out=out, steps=steps, reporter=reporter)
     )
+
+
+def photos_and_mapping(command: str, arguments: list[str], mapping: Path | None) -> tuple[str, Path | None]:
+    """PHOTOS and --mapping from the arguments of a command: PHOTOS, or MAPPING PHOTOS as in 0.1.0.
+
+    MAPPING is a .safetensors or .onnx file, or the word casmap if no such path exists: the shipped mapping.
+
+    >>> photos_and_mapping("check", ["photos"], None), photos_and_mapping("check", ["m.onnx", "photos"], None)
+    (('photos', None), ('photos', PosixPath('m.onnx')))
+    """
+    if len(arguments) == 1:
+        return arguments[0], mapping
+    first, *others = arguments
+    shipped = first == "casmap" and not Path(first).exists()
+    if len(others) > 1 or not (shipped or Path(first).suffix in (".safetensors", ".onnx")):
+        raise UserError(f"casmap {command} takes one PHOTOS, not {len(arguments)}: {' '.join(arguments)}.")
+    if mapping is not None:
+        raise UserError(f"Two mappings were given, {first} and --mapping {mapping}: give one of them.")
+    return others[0], None if shipped else Path(first)
 
 
 def evaluate(
     data: Data, mapping: Mappings = None, boxes: Boxes = None, masks: Masks = None, parts: Parts = None,
     split: Split = None,
     unseen: Annotated[
-        bool, typer.Option("--unseen", help="the photos' classes may be new to the mapping: no OM")
+        bool, typer.Option("--unseen", help="accept classes that the mapping does not know; there is no OM then")
     ] = False,
     area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
-    size: Annotated[int | None, typer.Option(min=32, help="side of the pictures (default: the mapping's own)")] = None,
-    json: Annotated[Path | None, typer.Option(help="write all numbers to this file too")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=32, help="side of the square that photos are resized to (default: the mapping's)")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="also write all numbers to this file")] = None,
 ) -> None:  # fmt: skip
-    """Measure mappings against boxes and masks: OM, LE, F1 and more, beside the centre box and the whole picture."""
+    """Measure mappings against boxes and masks: OM, LE, F1 and more, next to the centre box and the whole photo."""
     from casmap.evaluation.table import evaluate as measure
     from casmap.evaluation.table import to_json
 

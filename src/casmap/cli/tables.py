@@ -1,4 +1,4 @@
-"""What commands print of their results: tables and sentences."""
+"""The tables and sentences that commands print."""
 
 import statistics
 from collections import Counter
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from casmap.tools.check import CheckResult
     from casmap.tools.correct import CorrectionResult
 
-WIDE = 160  # columns of a terminal for all of a table that has a summary
-MARKS = {"best": "bold", "unseen": "italic dim"}  # of cells
+WIDE = 160  # columns that a terminal needs to show a study's full table instead of its summary
+MARKS = {"best": "bold", "unseen": "italic dim"}  # styles of cells
 GB = 1e9
-SHOWN = 10  # names of each kind of problem that are printed
-FEWEST = 3  # small classes that are named
+SHOWN = 10  # photo names printed for each kind of problem
+FEWEST = 3  # smallest classes that are listed
 
 
 def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **style: Any) -> Table:
-    """Names at the left, numbers at the right; the best are bold, the unseen in italics."""
+    """Names left-aligned, numbers right-aligned; the best in bold, unseen classes in italics."""
     table = Table(title=title, **style)
     for place, name in enumerate(head):
         table.add_column(name, justify="right" if place else "left")
@@ -41,7 +41,7 @@ def table_of(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], **s
 
 
 def show_outcome(outcome: "Outcome", folder: Path) -> None:
-    """Print the table and the claims, write all files, and say where the page is."""
+    """Print the table and the claims, write all files, and print the path of the page."""
     from casmap.paper.outcome import write_outcome
 
     narrow = outcome.summary is not None and console.width < WIDE
@@ -50,59 +50,59 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
     else:
         console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=outcome.summary is not None))
     for claim in outcome.claims:
-        console.print(f"{claim.says}: {claim.verdict} ({claim.here})", soft_wrap=True)
-    if outcome.summary is not None:  # a table of so many columns says what they mean
+        console.print(f"{claim.statement}: {claim.verdict} ({claim.here})", soft_wrap=True)
+    if outcome.summary is not None:  # a table with this many columns needs an explanation
         console.print(outcome.text, soft_wrap=True)
     page = write_outcome(outcome, folder)
     if narrow:
-        console.print(f"With all columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
+        console.print(f"All columns and intervals: {page.with_suffix('.md')}", soft_wrap=True)
     console.print(f"\nPage: {page}", soft_wrap=True)
 
 
 def print_plan(planned: Sequence["Planned"]) -> None:
-    """A row for each kind of training, and all together; runs follow one another, so memory does not add up."""
+    """One row for each kind of training, and the total; runs are sequential, so memory is the maximum."""
     from casmap.paper.plan import disk, memory
 
     head = ("", "runs", "steps of f(0)", "steps of Algorithm 1", "disk, GB", "memory, GB")
     counts = [(one.what, one.runs, one.first_steps, one.steps, disk(one), memory(one)) for one in planned]
     _, *numbers, memories = zip(*counts, strict=True)
-    in_all = ("in all", *map(sum, numbers), max(memories))
+    total = ("total", *map(sum, numbers), max(memories))
     *rows, last = [
         [what, str(runs), f"{first:,}", f"{steps:,}", f"{kept / GB:.1f}", f"{used / GB:.1f}"]
-        for what, runs, first, steps, kept, used in [*counts, in_all]
+        for what, runs, first, steps, kept, used in [*counts, total]
     ]
-    table = table_of("what this would take", head, rows)
+    table = table_of("Required resources", head, rows)
     table.add_section()
     table.add_row(*last)
     console.print(table)
     console.print(
-        "Disk: the files that stay, and a checkpoint with the one that replaces it. Memory: weights, their gradients "
-        "and the optimisers' state, the sample set, and the activations of a batch; 32-bit numbers. Photos not counted."
+        "Disk: the files that are kept, and two checkpoints while one replaces the other. Memory: weights, gradients, "
+        "optimiser state, the sample set and the activations of a batch, as 32-bit floats. Photos are not included."
     )
 
 
 def print_report(report: "Report") -> None:
     """The paper's conclusions, and how many of them hold."""
-    table = Table("", "in the paper", "here", "", title="the paper's conclusions", show_lines=True)
+    table = Table("", "in the paper", "here", "verdict", title="The paper's conclusions", show_lines=True)
     for claim in report.claims:
-        table.add_row(claim.says, claim.paper, claim.here, claim.verdict)
+        table.add_row(claim.statement, claim.paper, claim.here, claim.verdict)
     console.print(table)
     console.print(f"{report.summary}\nPage: {report.page}", soft_wrap=True)
 
 
 def print_check(checked: "CheckResult") -> None:
-    """What classifiers still see, and every reason not to trust the masks."""
+    """The accuracy of each classifier on each version of the photos, and every warning about the masks."""
     from casmap.tools.check import HEAD, rows
 
-    what = "right" if checked.known else "of the same opinion as about the whole photo"
-    title = f"{len(checked.names)} photos: how often classifiers are {what}, percent [95 %]"
+    agree = "correct" if checked.known else "the same as for the whole photo"
+    title = f"{len(checked.names)} photos: how often the predicted class is {agree}, percent [95 %]"
     console.print(table_of(title, HEAD, rows(checked)))
-    for sentence in checked.complaints:
+    for sentence in checked.warnings:
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
 
 
 def print_correction(found: "CorrectionResult") -> None:
-    """How far masks agree with people, by class, the worst first."""
+    """The IoU of masks and corrections by class, the worst first."""
     measured = {"before": found.before} | ({} if found.after is None else {"after": found.after})
     by_class = [of.by_class() for of in measured.values()]
     rows = [
@@ -112,37 +112,38 @@ def print_correction(found: "CorrectionResult") -> None:
         "IoU of masks and corrections, percent; the worst class first", ("class", "photos", *measured), rows
     )
     table.add_section()
-    overall = (f"{100 * float(of.overlaps.mean()):.1f}" for of in measured.values())
+    overall = (f"{100 * float(of.ious.mean()):.1f}" for of in measured.values())
     table.add_row("all", str(len(found.before.names)), *overall)
     console.print(table)
     if found.mapping is not None:
         console.print(
-            f"Mapping: {found.mapping}\nIt has seen the corrected photos: judge it by others.", soft_wrap=True
+            f"Mapping: {found.mapping}\nIt was trained on the corrected photos: evaluate it on other photos.",
+            soft_wrap=True,
         )
 
 
 def print_data(report: "DataReport", console: Console = console) -> None:
-    """Say what was found, in lines for a person."""
+    """Print what `casmap data check` found."""
     each = sorted(report.classes.values())
     lines = [
-        f"Understood: {report.understood}",
+        f"Layout:     {report.understood}",
         f"Photos:     {report.photos}",
-        f"Classes:    {len(each)}, of {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
+        f"Classes:    {len(each)}, with {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
     ]
     if each[0] < each[-1]:
         few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
-        lines.append(f"            fewest in {', '.join(f'{name} ({count})' for name, count in few)}")
+        lines.append(f"            fewest photos: {', '.join(f'{name} ({count})' for name, count in few)}")
     if report.sizes:
         sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
         lines.append(f"Sizes:      {', '.join(sizes)}")
-    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the picture on average"
+    share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the photo on average"
     lines.append(f"Boxes:      {report.with_boxes} photos{share}")
     lines.append(f"Masks:      {report.with_masks} photos")
     if report.with_parts:
         lines.append(f"Parts:      {report.with_parts} photos")
     for line in lines:
         console.print(line, soft_wrap=True)
-    for title, groups in (("Worth knowing", report.notes), ("Wrong", report.problems)):
+    for title, groups in (("Note", report.notes), ("Problem", report.problems)):
         for kind, names in groups.items():
             console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
             for name in names[:SHOWN]:
@@ -150,23 +151,21 @@ def print_data(report: "DataReport", console: Console = console) -> None:
             if len(names) > SHOWN:
                 console.print(f"  and {len(names) - SHOWN} more")
     if report.fine:
-        console.print("Nothing is wrong.")
+        console.print("No problems found.")
 
 
 def print_rows(results: "Evaluation", console: Console = console) -> None:
-    """Print the table (central crop), and what the other resizing policy changes, as the supplement does."""
-    from casmap.evaluation.table import COLUMNS, FORMULAS, text_of
+    """Print the numbers of whole photos, as they are extracted, and then those of the paper's central crop."""
+    from casmap.evaluation.table import FORMULAS, PAPER_MEASURES, WHOLE_PHOTO_F1, table_rows
 
-    rows = results.rows
-    cells = [
-        [title, *(text_of(row.numbers.get(key), scale) for row in rows)]
-        for key, (title, scale) in COLUMNS.items() if any(key in row.numbers for row in rows)
-    ]  # fmt: skip
-    title = f"{len(rows[0].values['LE'])} photos, central crop, alpha = 1; 95 % bootstrap intervals"
-    console.print(table_of(title, ["", *(row.name for row in rows)], cells, show_lines=True))
-    console.print(FORMULAS)
-    for row in rows:
-        crop, squash = row.numbers["LE"].value * 100, results.squashed[row.name] * 100
-        if crop != squash:  # square photos are the same either way
-            told = f"LE {crop:.1f} with the central crop, {squash:.1f} squashed: {squash - crop:+.1f}"
-            console.print(f"{row.name}: {told}", soft_wrap=True)
+    rows, crop = results.rows, results.central_crop
+    head = ["", *(row.name for row in rows)]
+    what = f"{len(rows[0].values['LE'])} photos, alpha = 1; 95 % bootstrap intervals"
+    title = f"Whole photo resized to a square, as casmap extract does: {what}"
+    console.print(table_of(title, head, table_rows(rows), show_lines=True))
+    console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")
+    if [row.numbers for row in rows] == [row.numbers for row in crop]:
+        console.print("The paper's protocol (central crop) gives the same numbers, because all photos are square.")
+        return
+    title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
+    console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))

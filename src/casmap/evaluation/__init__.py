@@ -1,1 +1,1 @@
-"""Masks measured against what is known."""
+"""Measure masks against known boxes, masks and parts."""

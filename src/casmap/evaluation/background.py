@@ -1,4 +1,4 @@
-"""Does the evidence lie in objects, or in what is around them? Told from masks alone, without boxes."""
+"""Warn, without boxes, if the masks lie on the background instead of on objects."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from casmap.inference.components import binary_mask
 
-RING = 0.1  # of the side: the border of a picture
-SHARE = 0.7  # of the photos that must agree before anything is said
-ENOUGH = 10  # photos, below which nothing is said
+RING = 0.1  # width of the border, as a share of the shorter side
+SHARE = 0.7  # share of the photos that must agree before there is a warning
+ENOUGH = 10  # photos; with fewer there is no warning
 PLACES = (
     ("top left", "top", "top right"),
     ("left", "middle", "right"),
@@ -18,7 +18,7 @@ PLACES = (
 
 
 def place_of(mask: npt.NDArray[np.floating]) -> str:
-    """Where most of a mask lies: the ninth of the picture that holds its centre of mass.
+    """Where a mask lies: the cell of a 3 x 3 grid that holds its centre of mass.
 
     >>> mask = np.zeros((9, 9))
     >>> mask[0:3, 6:9] = 1
@@ -33,7 +33,7 @@ def place_of(mask: npt.NDArray[np.floating]) -> str:
 
 
 def on_border(mask: npt.NDArray[np.floating]) -> bool:
-    """Whether the border of a picture is marked more densely than the rest of it.
+    """Whether the border of an image is marked more densely than the rest of it.
 
     >>> mask = np.ones((20, 20))
     >>> mask[5:15, 5:15] = 0
@@ -47,34 +47,37 @@ def on_border(mask: npt.NDArray[np.floating]) -> bool:
     return bool(ring / (binary.size - inner.size) > inner.mean())
 
 
-def warnings(masks: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], classes: Sequence[str]) -> list[str]:
-    """A sentence for each sign that a background is evidence: masks (N, H, W), labels (N,).
+def background_warnings(
+    masks: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], classes: Sequence[str]
+) -> list[str]:
+    """One sentence for each sign that the masks mark the background: masks (N, H, W), labels (N,).
 
     >>> corner = np.zeros((20, 30, 30))
     >>> corner[:, :8, :8] = 1
-    >>> warnings(corner, np.zeros(20, np.int64), ["cat"])
-    ['In 100 % of the photos the evidence lies at the top left: look at what is there in all of them.']
+    >>> background_warnings(corner, np.zeros(20, np.int64), ["cat"])
+    ['In 100 % of the photos the mask lies at the top left: check what these photos have in common there.']
     """
     places = np.array([place_of(mask) for mask in masks])
     borders = np.array([on_border(mask) for mask in masks])
-    whole = _told(places, borders, "the photos")
-    if whole:
-        return whole
+    everywhere = _warning(places, borders, "the photos")
+    if everywhere:
+        return everywhere
     found = []
     for label, name in enumerate(classes):
-        found += _told(places[labels == label], borders[labels == label], f"the photos of {name}")
+        found += _warning(places[labels == label], borders[labels == label], f"the photos of {name}")
     return found
 
 
-def _told(places: npt.NDArray[np.str_], borders: npt.NDArray[np.bool_], whose: str) -> list[str]:
+def _warning(places: npt.NDArray[np.str_], borders: npt.NDArray[np.bool_], which: str) -> list[str]:
     if len(places) < ENOUGH:
         return []
-    names, uses = np.unique(places, return_counts=True)
-    where, share = names[uses.argmax()], uses.max() / len(places)
-    if where != "middle" and uses.max() >= SHARE * len(places):
+    names, counts = np.unique(places, return_counts=True)
+    where, share = names[counts.argmax()], counts.max() / len(places)
+    if where != "middle" and counts.max() >= SHARE * len(places):
         return [
-            f"In {100 * share:.0f} % of {whose} the evidence lies at the {where}: look at what is there in all of them."
+            f"In {100 * share:.0f} % of {which} the mask lies at the {where}: "
+            "check what these photos have in common there."
         ]
     if borders.mean() >= SHARE:
-        return [f"In {100 * borders.mean():.0f} % of {whose} the evidence lies along the border, not in an object."]
+        return [f"In {100 * borders.mean():.0f} % of {which} the mask lies along the border, not on an object."]
     return []

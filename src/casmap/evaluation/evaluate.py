@@ -1,4 +1,4 @@
-"""Evaluate: photos with boxes in, one row for each system out, every number with its interval."""
+"""Measure systems on annotated photos: one row for each system, every number with its interval."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,112 +22,118 @@ from casmap.inference.components import binary_mask, largest_box, tight_box
 Floats = npt.NDArray[np.floating]
 BATCH = 32
 ALPHAS = tuple(round(0.1 * step, 1) for step in range(1, 31))
-TOLERANCE = 0.03  # masks whose mean areas differ by more are not compared by what they recall
+TOLERANCE = 0.03  # masks whose mean area is further than this from the requested one are not compared at equal area
 
 
 class System(Protocol):
-    """Anything that marks pixels."""
+    """Anything that turns images into masks: a mapping, a baseline, a fixed box."""
 
-    def __call__(self, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
-        """Pictures (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None where it tells no class."""
+    def __call__(self, images: npt.NDArray[np.uint8]) -> tuple[Floats, npt.NDArray[np.int64] | None]:
+        """Images (N, S, S, 3) -> masks (N, S, S) and class indices (N,), or None if it predicts no class."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One system's numbers, and its per-photo values for paired comparisons."""
+    """The numbers of one system, and its values for each photo, for paired comparisons."""
 
     name: str
     numbers: dict[str, Number]
     values: dict[str, Floats] = field(repr=False)
 
 
-def center_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
-    """The centre box: a box over half of the picture, whatever is in it."""
-    return np.broadcast_to(center_mask(*pictures.shape[1:3]), pictures.shape[:3]).astype(np.float32), None
+def center_system(images: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
+    """The centre box: a box in the middle that covers half of the image, whatever the image shows."""
+    return np.broadcast_to(center_mask(*images.shape[1:3]), images.shape[:3]).astype(np.float32), None
 
 
-def whole_system(pictures: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
-    """The whole picture."""
-    return np.ones(pictures.shape[:3], np.float32), None
+def whole_system(images: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
+    """The whole photo: a mask of ones."""
+    return np.ones(images.shape[:3], np.float32), None
 
 
-FIXED: dict[str, System] = {"centre box": center_system, "whole picture": whole_system}  # they look at no photo
+FIXED: dict[str, System] = {"centre box": center_system, "whole photo": whole_system}  # the same for every photo
 
 
-def annotated(photos: PhotoSet) -> list[int]:
-    """Which photos have something to be measured against."""
+def annotated_indices(photos: PhotoSet) -> list[int]:
+    """The indices of the photos that have a box or a mask; an error if there is none."""
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
     if not found:
-        raise UserError("None of these photos has a box or a mask, so there is nothing to evaluate against.")
+        raise UserError(
+            "None of these photos has a box or a mask, so there is nothing to evaluate against: add --boxes or --masks."
+        )
     return found
 
 
 @dataclass(frozen=True)
-class Mapped:
-    """What a system marks in every annotated photo, beside the truth, both at the same size."""
+class Predictions:
+    """The masks of a system for every annotated photo, with the ground truth at the same size."""
 
     names: list[str]
     masks: Floats  # (N, S, S)
-    right: Floats  # (N,) 1 where the class is right, 0 where not, nan where none is told
+    class_correct: Floats  # (N,) 1 where the predicted class is correct, 0 where it is not, nan without a prediction
     truths: list[Annotation]
 
 
 def map_photos(
     system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
-) -> Mapped:
-    """Run a system over all annotated photos, resized to (size, size) by one of the supplement's two policies."""
-    indices = annotated(photos)
-    all_masks, right, truths = [], [], []
+) -> Predictions:
+    """Run a system on all annotated photos, resized to (size, size) by one of the supplement's two policies."""
+    indices = annotated_indices(photos)
+    all_masks, class_correct, truths = [], [], []
     for at in range(0, len(indices), BATCH):
         batch = indices[at : at + BATCH]
         images = [photos.image(index) for index in batch]
         masks, classes = system(np.stack([resize(image, size, policy) for image in images]))
         all_masks.append(masks)
-        right.append(np.full(len(batch), np.nan) if classes is None else classes == photos.labels[batch])
+        class_correct.append(np.full(len(batch), np.nan) if classes is None else classes == photos.labels[batch])
         for index, image in zip(batch, images, strict=True):
-            truths.append(truth_of(photos, index, image.shape, size, policy))
+            truths.append(resized_truth(photos, index, image.shape, size, policy))
             progress()
-    return Mapped([photos.names[i] for i in indices], np.concatenate(all_masks), np.concatenate(right), truths)
+    names = [photos.names[index] for index in indices]
+    return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths)
 
 
-def localization_errors(mapped: Mapped, alpha: float = 1.0, whole: bool = False) -> npt.NDArray[np.float64]:
-    """LE of each photo: 1 where the box of the binary mask misses, 0 where it hits.
+def localization_errors(
+    predictions: Predictions, alpha: float = 1.0, all_components: bool = False
+) -> npt.NDArray[np.float64]:
+    """LE of each photo: 1 if the box of the binary mask misses the object, 0 if it hits.
 
-    The box goes around the largest component, as in the paper, or around the whole binary mask.
+    The box encloses the largest component, as in the paper, or (all_components) the whole binary mask.
     """
-    box = tight_box if whole else largest_box
-    boxes = [box(binary_mask(mask, alpha)) for mask in mapped.masks]
-    return localization_error(boxes, [truth.boxes for truth in mapped.truths])
+    box = tight_box if all_components else largest_box
+    boxes = [box(binary_mask(mask, alpha)) for mask in predictions.masks]
+    return localization_error(boxes, [truth.boxes for truth in predictions.truths])
 
 
 def own_alpha_errors(
-    mapped: Mapped, alphas: tuple[float, ...] = ALPHAS, whole: bool = False
+    predictions: Predictions, alphas: tuple[float, ...] = ALPHAS, all_components: bool = False
 ) -> tuple[npt.NDArray[np.float64], tuple[float, float]]:
-    """LE of each photo at the system's own best alpha, chosen on the other half of the photos; and the two alphas.
+    """LE of each photo at the system's own best alpha, chosen on the other half of the photos; and both alphas.
 
-    Which half a photo belongs to follows from its name. The alpha that leaves fewest errors on one half, the smallest
-    of equals, is used on the other. Where all photos are in one half there is nothing to choose on: alpha is 1.
+    The photo's name decides its half. The alpha with the fewest errors on one half (the smallest in a tie) is used on
+    the other half. If all photos fall into one half, alpha is 1.
     """
-    half = np.array([is_tuning(name, 0.5) for name in mapped.names])
+    half = np.array([is_tuning(name, 0.5) for name in predictions.names])
     if half.all() or not half.any():
-        return localization_errors(mapped, whole=whole), (1.0, 1.0)
-    with ThreadPoolExecutor() as pool:  # OpenCV, which finds the components, lets other threads work
-        errors = np.array(list(pool.map(lambda alpha: localization_errors(mapped, alpha, whole), alphas)))
+        return localization_errors(predictions, all_components=all_components), (1.0, 1.0)
+    with ThreadPoolExecutor() as pool:  # OpenCV releases the GIL while it finds the components
+        each = pool.map(lambda alpha: localization_errors(predictions, alpha, all_components), alphas)
+        errors = np.array(list(each))
     best = [int(errors[:, ~part].mean(axis=1).argmin()) for part in (half, ~half)]
     return np.where(half, errors[best[0]], errors[best[1]]), (alphas[best[0]], alphas[best[1]])
 
 
-def measure_masks(name: str, mapped: Mapped, area: float | None = None) -> Row:
-    """Measure what a system marked.
+def measure_masks(name: str, predictions: Predictions, area: float | None = None) -> Row:
+    """Compute all measures of a system's masks.
 
-    area: measure evidence, and LE a second time, at this mean area of the binary masks, by one alpha for all photos;
-    a system whose masks cannot have it (a fixed box) has no such numbers.
+    area: measure evidence, and LE a second time, at this mean area of the binary masks, with one alpha for all photos.
+    A system whose masks cannot reach the area (a fixed box) has no such numbers.
     """
-    masks, truths = mapped.masks, mapped.truths
-    values = dict(_values(mapped, area))
+    masks, truths = predictions.masks, predictions.truths
+    values = dict(_values(predictions, area))
     numbers = {key: mean_of(value) for key, value in values.items()}
     numbers["spread"] = Number(spread(values["area"]), *bootstrap_statistic(values["area"], spread))
-    tuning = np.array([is_tuning(photo) for photo in mapped.names])
+    tuning = np.array([is_tuning(photo) for photo in predictions.names])
     if 0 < tuning.sum() < len(tuning):
         values["MaxBoxAccV2"], _ = max_box_acc_v2(masks, [truth.boxes for truth in truths], tuning)
         numbers["MaxBoxAccV2"] = mean_of(values["MaxBoxAccV2"])
@@ -135,24 +141,24 @@ def measure_masks(name: str, mapped: Mapped, area: float | None = None) -> Row:
         pairs = zip(masks, (truth.mask for truth in truths), strict=True)
         histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
         if histograms[:, 1].any():
-            # 0 where a bootstrap has chosen no photo that shows an object
+            # 0 for a bootstrap sample without any pixel of an object
             interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)
             numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
     return Row(name, numbers, values)
 
 
-def _values(mapped: Mapped, area: float | None) -> Iterator[tuple[str, Floats]]:
-    """Every measure that is a mean over photos, photo by photo."""
-    masks, truths = mapped.masks, mapped.truths
+def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str, Floats]]:
+    """Every measure that is a mean over photos, as its values for each photo."""
+    masks, truths = predictions.masks, predictions.truths
     alpha = 1.0 if area is None else alpha_for_area(masks, area)
-    errors = localization_errors(mapped)
-    if not np.isnan(mapped.right).any():
-        yield "OM", official_metric(errors, mapped.right.astype(bool))
+    errors = localization_errors(predictions)
+    if not np.isnan(predictions.class_correct).any():
+        yield "OM", official_metric(errors, predictions.class_correct.astype(bool))
     yield "LE", errors
     binary = binary_mask(masks, alpha)
     comparable = area is None or abs(float(binary.mean()) - area) <= TOLERANCE
     if area is not None and comparable:
-        yield "LE at area", localization_errors(mapped, alpha)
+        yield "LE at area", localization_errors(predictions, alpha)
     yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
     if all(truth.mask is not None for truth in truths):
         pairs = zip(binary_mask(masks), (truth.mask for truth in truths), strict=True)
@@ -167,10 +173,14 @@ def _values(mapped: Mapped, area: float | None) -> Iterator[tuple[str, Floats]]:
         yield "evidence precision", np.array([evidence_precision(b, p) for b, p in zip(binary, parts, strict=True)])
 
 
-def truth_of(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:
-    """What is known of an annotated photo of this shape, at the size and by the policy of its pictures."""
+def resized_truth(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:
+    """The annotation of a photo of this shape, moved to where the policy moves the photo's pixels."""
     annotation = photos.annotation(index)
-    assert annotation is not None  # only annotated photos come here
+    assert annotation is not None  # callers pass annotated photos only
     if annotation.mask is not None and annotation.mask.shape != shape[:2]:
-        raise UserError(f"The mask of {photos.names[index]} has another size than the photo.")
+        height, width = annotation.mask.shape
+        raise UserError(
+            f"The mask of {photos.names[index]} has {width} x {height} pixels, the photo {shape[1]} x {shape[0]}: "
+            "give a mask of the photo's size."
+        )
     return resize_annotation(annotation, shape[0], shape[1], size, policy)

@@ -1,6 +1,6 @@
 """Object localization as in section 5.3: the official metric (OM), the localization error (LE) and the continuous F1.
 
-A box is x0, y0, x1, y1 in edges of pixels: x1 - x0 is its width. True boxes may reach out of the picture.
+A box is x0, y0, x1, y1 in pixel edges: x1 - x0 is its width. True boxes may extend beyond the image.
 """
 
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ Box = tuple[float, float, float, float]
 
 
 def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Intersection over union of one box with each of some: (4,), (n, 4) -> (n,); leading axes broadcast.
+    """Intersection over union of one box with each of several: (4,), (n, 4) -> (n,); leading axes broadcast.
 
-    IOU(A, B) = |A ∩ B| / |A ∪ B|, and 0 where both are empty.
+    IOU(A, B) = |A ∩ B| / |A ∪ B|, and 0 if both are empty.
 
     >>> iou((0, 0, 2, 2), [[0, 0, 2, 2], [1, 0, 3, 2], [5, 5, 6, 6]])
     array([1.        , 0.33333333, 0.        ])
@@ -27,7 +27,7 @@ def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: float = 0.5) -> bool:
-    """Whether at least one of the true boxes (n, 4) has an IOU with the box that is higher than the threshold.
+    """Whether at least one true box (n, 4) has an IOU with the box above the threshold.
 
     >>> is_localized((0, 0, 2, 2), np.array([[9.0, 9, 10, 10], [0, 0, 2, 3]]))
     True
@@ -40,7 +40,7 @@ def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: flo
 def localization_error(
     predicted: Sequence[Box | None], true: Sequence[npt.NDArray[np.float64]]
 ) -> npt.NDArray[np.float64]:
-    """LE of each image: 1 unless its predicted box is localized among its true boxes; N, N times (n, 4) -> (N,).
+    """LE of each image: 0 if its predicted box is localized among its true boxes, else 1; N, N times (n, 4) -> (N,).
 
     >>> localization_error([(0, 0, 2, 2), None], [np.array([[0.0, 0, 2, 3]]), np.array([[0.0, 0, 2, 3]])])
     array([0., 1.])
@@ -49,7 +49,7 @@ def localization_error(
 
 
 def official_metric(errors: npt.NDArray[np.float64], right_class: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """OM of each image: 1 unless it is localized and its first guess of the class is right; (N,), (N,) -> (N,).
+    """OM of each image: 0 if it is localized and its top-1 class is correct, else 1; (N,), (N,) -> (N,).
 
     >>> official_metric(np.array([0.0, 0.0, 1.0]), np.array([True, False, True]))
     array([0., 1., 1.])
@@ -58,10 +58,10 @@ def official_metric(errors: npt.NDArray[np.float64], right_class: npt.NDArray[np
 
 
 def continuous_f1(mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64]) -> float:
-    """F1 of a mask (H, W) with the true box of boxes (n, 4) that suits it best; 0 for an empty mask or no box.
+    """F1 of a mask (H, W) with the true box of boxes (n, 4) that gives the highest F1; 0 without mask or box.
 
     P = Σ_{B*} m / Σ m and R = Σ_{B*} m / |B*|, so F1 = 2PR / (P + R) = 2 Σ_{B*} m / (Σ m + |B*|).
-    A pixel counts by the share of it that lies in B*; |B*| includes what lies outside the picture.
+    Each pixel is weighted by the share of it that lies in B*; |B*| includes what lies outside the image.
 
     >>> continuous_f1(np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([[0.0, 0, 2, 1]]))  # P = 3/4, R = 3/4
     0.75
@@ -76,20 +76,20 @@ def continuous_f1(mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64]
 
 
 def mask_iou(binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]) -> float:
-    """IOU of a binary mask (H, W) with the object (255) of a true mask (H, W), pixels of 128 not counted.
+    """IOU of a binary mask (H, W) with the object (255) of a true mask (H, W); pixels of 128 are ignored.
 
     >>> mask_iou(np.array([[True, True, True]]), np.array([[255, 0, 128]], dtype=np.uint8))
     0.5
     """
-    counted, thing = truth != 128, truth == 255
-    either = (counted & (binary | thing)).sum()
-    return float((binary & thing).sum() / either) if either else 0.0
+    counted, is_object = truth != 128, truth == 255
+    either = (counted & (binary | is_object)).sum()
+    return float((binary & is_object).sum() / either) if either else 0.0
 
 
 def center_mask(height: int, width: int) -> npt.NDArray[np.float64]:
-    """The box in the middle of the picture that covers half of its area, both sides times √½, as a mask (H, W).
+    """The centre box: it covers half of the image, both sides times √½, as a mask (H, W).
 
-    It knows no photo. A pixel has the share of it that lies in the box, so the mean mask is ½.
+    It does not depend on the photo. Each pixel has the share of it that lies in the box, so the mean of the mask is ½.
 
     >>> center_mask(2, 2).round(3)
     array([[0.5, 0.5],

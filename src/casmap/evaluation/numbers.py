@@ -1,4 +1,4 @@
-"""Numbers with intervals: how far they could move by chance of which images were measured, by percentile bootstrap."""
+"""Numbers with 95 % intervals over the measured images, by percentile bootstrap."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 RESAMPLES = 2000
-# Images drawn at once: 32 MB of indices, whatever the number of images.
+# Indices drawn at once: 32 MB, whatever the number of images.
 CHUNK = 4_000_000
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A measured number and its 95 % interval."""
+    """A measured number with its 95 % interval."""
 
     value: float
     low: float
@@ -32,10 +32,10 @@ def mean_of(values: npt.ArrayLike) -> Number:
     return Number(float(array.mean()), *bootstrap_interval(array))
 
 
-def apart(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
-    """The mean of first - second, photo by photo, with its 95 % interval.
+def paired_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
+    """The mean over photos of first - second, with its 95 % interval.
 
-    >>> apart([0.0, 1.0], [1.0, 1.0]).value
+    >>> paired_difference([0.0, 1.0], [1.0, 1.0]).value
     -0.5
     """
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
@@ -43,7 +43,7 @@ def apart(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
 
 
 def percent(number: Number) -> str:
-    """A share in percent, with its interval.
+    """A share in percent with its interval.
 
     >>> percent(Number(0.361, 0.33, 0.39))
     '36.1 [33.0, 39.0]'
@@ -52,7 +52,7 @@ def percent(number: Number) -> str:
 
 
 def points(difference: Number) -> str:
-    """A difference of shares, in points.
+    """A difference of shares, in percentage points with its interval.
 
     >>> points(Number(-0.1, -0.15, -0.05))
     '-10.0 [-15.0, -5.0]'
@@ -61,7 +61,7 @@ def points(difference: Number) -> str:
 
 
 def columns(name: str, number: Number) -> dict[str, float]:
-    """A number as columns of a CSV.
+    """A number as three columns of a CSV file.
 
     >>> columns("LE", Number(0.3, 0.2, 0.4))
     {'LE': 0.3, 'LE low': 0.2, 'LE high': 0.4}
@@ -69,10 +69,10 @@ def columns(name: str, number: Number) -> dict[str, float]:
     return {name: number.value, f"{name} low": number.low, f"{name} high": number.high}
 
 
-def turned(difference: Number) -> Number:
-    """The difference seen from the other side.
+def negated(difference: Number) -> Number:
+    """The difference with the opposite sign.
 
-    >>> turned(Number(1.0, 0.5, 3.0))
+    >>> negated(Number(1.0, 0.5, 3.0))
     Number(value=-1.0, low=-3.0, high=-0.5)
     """
     return Number(-difference.value, -difference.high, -difference.low)
@@ -81,10 +81,10 @@ def turned(difference: Number) -> Number:
 def bootstrap_interval(
     values: npt.NDArray[np.floating], seed: int = 0, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Interval:
-    """Interval of the mean of per-image values: (N,) -> (low, high).
+    """Bootstrap interval of the mean of per-image values: (N,) -> (low, high).
 
-    Draw N images with replacement, take the mean, `resamples` times over; low and high leave (1 - level) / 2 of these
-    means outside on each side.
+    Draw N images with replacement and take the mean, `resamples` times; a share of (1 - level) / 2 of these means lies
+    below low, and as many above high.
 
     >>> low, high = bootstrap_interval(np.array([0.0, 1.0] * 50))
     >>> round(low, 2), round(high, 2)  # ½ ± 1.96 * √(¼ / 100)
@@ -94,22 +94,22 @@ def bootstrap_interval(
 
 
 def paired_interval(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Interval:
-    """Interval of mean(a - b), for two methods measured on the same images: (N,), (N,) -> (low, high).
+    """Bootstrap interval of mean(a - b) for two methods on the same images: (N,), (N,) -> (low, high).
 
-    What makes an image hard for both cancels, so this is narrower than the two intervals apart.
+    The difficulty of an image cancels, so this interval is narrower than the difference of two separate intervals.
 
-    >>> paired_interval(np.array([0.75, 1.0, 0.5]), np.array([0.5, 0.75, 0.25]))  # always better by the same
+    >>> paired_interval(np.array([0.75, 1.0, 0.5]), np.array([0.5, 0.75, 0.25]))  # the same difference for all
     (0.25, 0.25)
     """
     if a.shape != b.shape:
-        raise ValueError(f"A pair needs the same images on both sides, not {len(a)} and {len(b)}.")
+        raise ValueError(f"Paired values need the same images on both sides, not {len(a)} and {len(b)}.")
     return bootstrap_interval(np.subtract(a, b, dtype=np.float64))
 
 
 def bootstrap_statistic(
     items: npt.NDArray[Any], statistic: Callable[[npt.NDArray[Any]], float], seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
-    """Interval of a statistic of items that is no mean, such as the spread: (N, ...) -> (low, high).
+    """Bootstrap interval of a statistic that is not a mean, such as the spread: (N, ...) -> (low, high).
 
     >>> low, high = bootstrap_statistic(np.array([0.0, 1.0] * 50), np.std)
     >>> 0.48 < low < high <= 0.5
@@ -121,10 +121,10 @@ def bootstrap_statistic(
 def bootstrap_of_sums(
     items: npt.NDArray[Any], statistic: Callable[[npt.NDArray[Any]], float], seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
-    """Interval of a statistic of the items' sum, such as PxAP of histograms: (N, ...) -> (low, high).
+    """Bootstrap interval of a statistic of the items' sum, such as PxAP of histograms: (N, ...) -> (low, high).
 
-    As `bootstrap_statistic` of chosen.sum(axis=0), with the same draws; but how often each item is drawn, times the
-    items, is one product of matrices: nothing is copied draw by draw.
+    The same as `bootstrap_statistic` of sample.sum(axis=0), with the same samples, but all sums of a chunk are one
+    matrix product of the sample counts and the items: nothing is copied per sample.
 
     >>> bootstrap_of_sums(np.array([1, 2, 4]), float)
     (3.0, 12.0)
@@ -140,16 +140,16 @@ def bootstrap_of_sums(
 
 def _interval(
     count: int,
-    figures: Callable[[npt.NDArray[np.int64]], npt.ArrayLike],
+    statistics: Callable[[npt.NDArray[np.int64]], npt.ArrayLike],
     seed: int,
     resamples: int,
     level: float = 0.95,
 ) -> Interval:
-    """Percentiles of the figures of draws, given as indices (draws, count), as many at once as fit into memory."""
+    """Percentiles of the statistic over samples, which are index arrays (samples, count), as many at once as fit."""
     if count == 0:
-        raise ValueError("An interval needs at least one image.")
+        raise ValueError("A bootstrap interval needs at least one image.")
     random, rows = np.random.default_rng(seed), max(1, CHUNK // count)
     sizes = (min(rows, resamples - done) for done in range(0, resamples, rows))
-    all_figures = [np.asarray(figures(random.integers(count, size=(size, count))), np.float64) for size in sizes]
-    low, high = np.quantile(np.concatenate(all_figures), [(1 - level) / 2, (1 + level) / 2])
+    all_statistics = [np.asarray(statistics(random.integers(count, size=(size, count))), np.float64) for size in sizes]
+    low, high = np.quantile(np.concatenate(all_statistics), [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

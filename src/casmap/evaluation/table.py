@@ -1,4 +1,4 @@
-"""The table of an evaluation: mappings beside the centre box and the whole picture."""
+"""The table of an evaluation: mappings, the centre box and the whole photo, under two resizing protocols."""
 
 import dataclasses
 import json
@@ -14,14 +14,14 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import FIXED, Row, System, annotated, localization_errors, map_photos, measure_masks
+from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.numbers import Number
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
 
 Mapping = str | os.PathLike[str] | SaliencyMapper
 
-# Shares are printed in percent, as the paper does; the arrow says which way is better.
+# Shares are printed in percent, as in the paper; the arrow shows which direction is better.
 COLUMNS: dict[str, tuple[str, float]] = {
     "OM": ("OM ↓", 100), "LE": ("LE ↓", 100), "LE at area": ("LE at equal area ↓", 100), "F1": ("F1 ↑", 100),
     "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100), "PxAP": ("PxAP ↑", 100), "mask IoU": ("mask IoU ↑", 100),
@@ -29,24 +29,41 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "binary area": ("binary mask area", 1), "area": ("mask area", 1), "total variation": ("total variation", 1),
     "mask entropy": ("mask entropy", 1), "spread": ("spread", 1),
 }  # fmt: skip
+PAPER_MEASURES = ("OM", "LE", "F1")  # the paper's measures of localization
 FORMULAS = (
-    "total variation: sum of |differences| of neighbours; mask entropy: mean of -m log2 m; "
+    "total variation: sum of |differences| between neighbouring pixels; mask entropy: mean of -m log2 m; "
     "spread: standard deviation over photos of the mean mask"
+)
+# 2 Σ_B m / (Σ m + |B|) for m = 1 on a photo of area 1 and |B| = a, and for a mask inside the box with Σ m = k |B|.
+WHOLE_PHOTO_F1 = (
+    "The whole photo can have a higher F1 than a good mask because F1 = 2 Σ_box m / (Σ m + |box|) rewards filling the "
+    "box: if the box covers the share a of the photo, the whole photo gets 2a / (1 + a), while a mask inside the box "
+    "that fills the share k of it gets 2k / (1 + k), which is lower if k < a."
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A row for each system (central crop), and each system's LE when photos are squashed instead."""
+    """One row for each system: mappings, the centre box and the whole photo.
+
+    rows: each photo resized to a square as a whole, as `casmap extract` does. Scaling both sides of a photo does not
+    change IOU or F1, so these are the numbers of the boxes and masks in the photo's own pixels. central_crop: the same
+    systems by the paper's protocol, on the central square of each photo.
+    """
 
     rows: list[Row]
-    squashed: dict[str, float]
+    central_crop: list[Row]
+
+    @property
+    def squashed(self) -> dict[str, float]:
+        """The LE of each row in `rows`."""
+        return {row.name: row.numbers["LE"].value for row in self.rows}
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
     def __getitem__(self, name: str) -> Row:
-        """The row of this name."""
+        """The row with this name."""
         return {row.name: row for row in self.rows}[name]
 
 
@@ -63,11 +80,11 @@ def evaluate(
     unseen: bool = False,
     reporter: Reporter = SILENT,
 ) -> Evaluation:
-    """Measure mappings against boxes and masks, beside the centre box and the whole picture.
+    """Measure mappings against boxes and masks, with the centre box and the whole photo for comparison.
 
-    data: photos in any layout, or scenes[:options]. mapping: one or several, files or mappers; the one that comes with
-    casmap where none is given. area: compare evidence at this mean area. size: side of the pictures. unseen: the photos
-    may be of classes that a mapping does not know; then it has no OM.
+    data: photos in any supported layout, or scenes[:options]. mapping: one or several files or mappers (default: the
+    shipped mapping). area: compare evidence at this mean area. size: side of the square that photos are resized to
+    (default: the mapping's). unseen: accept classes that a mapping does not know; it then has no OM.
     """
     boxes, masks, parts = (None if path is None else Path(path) for path in (boxes, masks, parts))
     photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
@@ -75,17 +92,17 @@ def evaluate(
     if not given:
         raise UserError("No mapping was given to evaluate.")
     files = [Path(SHIPPED if one is None else one) for one in given if not isinstance(one, SaliencyMapper)]
-    named = iter(load_mappers(files).items())  # by short names; a mapper that is loaded already is called by its place
+    by_name = iter(load_mappers(files).items())  # files have short names; a mapper has its position in the list
     loaded = (
-        (f"mapping {n}", one) if isinstance(one, SaliencyMapper) else next(named) for n, one in enumerate(given, 1)
+        (f"mapping {n}", one) if isinstance(one, SaliencyMapper) else next(by_name) for n, one in enumerate(given, 1)
     )
     mappers = dict(loaded)
     for name, mapper in mappers.items():
-        strangers = [label for label in photos.classes if label not in mapper.classes]
-        if strangers and mapper.network.predicts and not unseen:
+        unknown = [label for label in photos.classes if label not in mapper.classes]
+        if unknown and mapper.network.predicts and not unseen:
             raise UserError(
-                f"The mapping {name} is for {len(mapper.classes)} classes and does not know {strangers[0]!r}, one of "
-                f"the {len(photos.classes)} of these photos: with --unseen it is evaluated without OM."
+                f"The mapping {name} knows {len(mapper.classes)} classes, but not {unknown[0]!r}, one of the "
+                f"{len(photos.classes)} classes of these photos: add --unseen to evaluate without OM."
             )
     return compare(photos, mappers, area=area, size=size, reporter=reporter)
 
@@ -94,34 +111,33 @@ def compare(
     photos: PhotoSet, mappers: dict[str, SaliencyMapper], *,
     area: float | None = None, size: int | None = None, reporter: Reporter = SILENT,
 ) -> Evaluation:  # fmt: skip
-    """Evaluate each mapper, the centre box and the whole picture, under both resizing policies."""
+    """Evaluate each mapper, the centre box and the whole photo under both resizing protocols."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
     systems |= FIXED
-    rows, squashed = [], {}
-    with reporter.progress("evaluating", 2 * len(annotated(photos)) * len(systems)) as advance:
+    rows, central_crop = [], []
+    with reporter.progress("evaluating", 2 * len(annotated_indices(photos)) * len(systems)) as advance:
         for name, system in systems.items():
             side = sides.get(name, common)
-            rows.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
-            other = map_photos(system, photos, side, "squash", advance)
-            squashed[name] = float(localization_errors(other).mean())
-    return Evaluation(rows, squashed)
+            rows.append(measure_masks(name, map_photos(system, photos, side, "squash", advance), area))
+            central_crop.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
+    return Evaluation(rows, central_crop)
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
-    """A mapper as a system to be measured; it tells classes only if it knows all of the photos' classes.
+    """A mapper as a system to measure; it predicts classes only if it knows all classes of the photos.
 
-    It sees the pictures at its own size, as it does when it extracts; its masks come back at theirs.
+    Images are resized to the mapper's own size, as in extraction; the masks are resized back.
     """
     here = {mapper.classes.index(name): index for index, name in enumerate(photos.classes) if name in mapper.classes}
 
-    def system(pictures: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
-        side = pictures.shape[1]
+    def system(images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
+        side = images.shape[1]
         if side == mapper.size:
-            masks, logits = mapper.masks(pictures)
+            masks, logits = mapper.masks(images)
         else:
-            masks, logits = mapper.masks(np.stack([resize(picture, mapper.size, "crop") for picture in pictures]))
+            masks, logits = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
             masks = np.stack([cv2.resize(mask, (side, side)) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
@@ -131,7 +147,7 @@ def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
 
 
 def text_of(number: Number | None, scale: float) -> str:
-    """A number and, on a line of its own, its interval."""
+    """A number, and its interval on the next line."""
     if number is None:
         return "-"
     value, low, high = (scale * x for x in (number.value, number.low, number.high))
@@ -139,13 +155,30 @@ def text_of(number: Number | None, scale: float) -> str:
     return f"{value:.{digits}f}\n{low:.{digits}f} – {high:.{digits}f}"
 
 
+def table_rows(rows: Sequence[Row], keys: Sequence[str] = tuple(COLUMNS)) -> list[list[str]]:
+    """A line for each measure that any row has: its title, and its number in each row."""
+    measured = [key for key in keys if any(key in row.numbers for row in rows)]
+    return [
+        [COLUMNS[key][0], *(text_of(row.numbers.get(key), COLUMNS[key][1]) for row in rows)] for key in measured
+    ]  # fmt: skip
+
+
 def to_json(results: Evaluation) -> str:
-    """All numbers with their intervals."""
+    """All numbers with their intervals.
+
+    The keys of 0.1.0 keep their meaning: the numbers of the central crop, and "LE squashed". "as extracted" has all
+    numbers of whole photos.
+    """
     content = {
-        row.name: {
-            **{key: dataclasses.asdict(number) for key, number in row.numbers.items()},
-            "LE squashed": {"value": results.squashed[row.name]},
+        crop.name: {
+            **_numbers(crop),
+            "LE squashed": {"value": results.squashed[crop.name]},
+            "as extracted": _numbers(whole),
         }
-        for row in results.rows
+        for crop, whole in zip(results.central_crop, results.rows, strict=True)
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def _numbers(row: Row) -> dict[str, dict[str, float]]:
+    return {key: dataclasses.asdict(number) for key, number in row.numbers.items()}

@@ -1,4 +1,4 @@
-"""The photos of a study, read once: every annotated one at one size, beside its truth."""
+"""The annotated photos of a study, read once at one size, with their ground truth."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import resize
-from casmap.evaluation.evaluate import Mapped, annotated, truth_of
+from casmap.evaluation.evaluate import Predictions, annotated_indices, resized_truth
 
 Indices = npt.NDArray[np.int64]
 
@@ -19,7 +19,7 @@ class Crops:
     """Central squares (N, S, S, 3) of photos, their names, classes (N,) and annotations."""
 
     names: list[str]
-    pictures: npt.NDArray[np.uint8] = field(repr=False)
+    images: npt.NDArray[np.uint8] = field(repr=False)
     labels: npt.NDArray[np.int64]
     truths: list[Annotation] = field(repr=False)
 
@@ -28,38 +28,38 @@ class Crops:
 
     @property
     def size(self) -> int:
-        """The side of the pictures."""
-        return int(self.pictures.shape[1])
+        """The side of the images in pixels."""
+        return int(self.images.shape[1])
 
-    def mapped(self, chosen: Indices, masks: npt.NDArray[np.floating], sees: Indices | None) -> Mapped:
-        """What a system marks in the chosen ones, to be measured; sees: the classes (N,) of all, if it tells any."""
-        right = np.full(len(chosen), np.nan) if sees is None else (sees == self.labels)[chosen]
-        return Mapped([self.names[i] for i in chosen], masks, right, [self.truths[i] for i in chosen])
+    def predictions(self, chosen: Indices, masks: npt.NDArray[np.floating], predicted: Indices | None) -> Predictions:
+        """Masks of the chosen photos with their ground truth; predicted: classes (N,) of all photos, or None."""
+        correct = np.full(len(chosen), np.nan) if predicted is None else (predicted == self.labels)[chosen]
+        return Predictions([self.names[i] for i in chosen], masks, correct, [self.truths[i] for i in chosen])
 
     @cached_property
-    def drawn(self) -> Indices:
-        """Their numbers as if drawn by lot, always the same, whatever else there is: by a hash of the names."""
-        # Not the hash by which names fall into halves: else all that are drawn first would be in one.
+    def shuffled(self) -> Indices:
+        """All indices in a random order that depends on the photos' names only."""
+        # Not the hash of `is_tuning`: otherwise the first ones would all be in one half.
         hashes = [hashlib.sha256(f"few of {name}".encode()).hexdigest() for name in self.names]
         return np.argsort(hashes, kind="stable")
 
     def few(self, most: int | None) -> Indices:
-        """Which to take where not all can be had: those drawn first, in their order.
+        """The first `most` of the shuffled indices, sorted; all if `most` is None.
 
         >>> crops = Crops(["b", "a", "c"], np.zeros((3, 2, 2, 3), np.uint8), np.zeros(3, np.int64), [])
         >>> len(crops.few(2)), crops.few(None).tolist()
         (2, [0, 1, 2])
         """
-        return np.sort(self.drawn[:most])
+        return np.sort(self.shuffled[:most])
 
 
 def read_crops(photos: PhotoSet, size: int) -> Crops:
-    """Read all annotated photos, as the paper's first policy crops them."""
-    indices = annotated(photos)
-    pictures = np.empty((len(indices), size, size, 3), np.uint8)
+    """Read all annotated photos, cropped by the paper's first policy."""
+    indices = annotated_indices(photos)
+    images = np.empty((len(indices), size, size, 3), np.uint8)
     truths = []
     for place, index in enumerate(indices):
         image = photos.image(index)
-        pictures[place] = resize(image, size, "crop")
-        truths.append(truth_of(photos, index, image.shape, size, "crop"))
-    return Crops([photos.names[i] for i in indices], pictures, photos.labels[indices], truths)
+        images[place] = resize(image, size, "crop")
+        truths.append(resized_truth(photos, index, image.shape, size, "crop"))
+    return Crops([photos.names[i] for i in indices], images, photos.labels[indices], truths)

@@ -1,4 +1,4 @@
-"""How many photos of a class does CASM need? A curve that nobody has printed for it."""
+"""How many photos of each class CASM needs: a curve that the paper does not show."""
 
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,8 @@ WITH_ALL, WITH_FEW = "f(0) from all photos", "f(0) from the same few"
 def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Train CASM on 1, 3, 10, 30, a tenth and all photos of each class, for the same number of steps.
 
-    Once with the f(0) of all photos; once with one that had the same few, unless pretrained weights are f(0) as they
-    are. A class with fewer photos than a count has all of them in it.
+    Once with the f(0) of all photos; once with an f(0) of the same few, unless pretrained weights are f(0). A class
+    with fewer photos than a count contributes all of them.
     """
     photos, held_out = setting.both()
     study, trainings = begin("fewshot", setting, photos, held_out, out, reporter)
@@ -53,7 +53,7 @@ def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> 
 
 
 def counts_of(photos: int, classes: int) -> list[int]:
-    """The numbers of photos of a class, rising: 1, 3, 10, 30, and a tenth of what a class has on average.
+    """The numbers of photos per class, ascending: 1, 3, 10, 30, and a tenth of the average class.
 
     >>> counts_of(photos=2000, classes=40), counts_of(photos=40, classes=20)
     ([1, 3, 5, 10, 30], [1, 3, 10, 30])
@@ -62,7 +62,7 @@ def counts_of(photos: int, classes: int) -> list[int]:
 
 
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
-    """What run_fewshot trains."""
+    """The trainings of run_fewshot."""
     recipe = thinned(setting.recipe, "L100", photos)
     runs = sum(count < photos / classes for count in counts_of(photos, classes))
     few = Planned("f(0) from few photos, and mappings", recipe, photos, classes, runs=runs, first=True)
@@ -71,13 +71,13 @@ def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
 
 
 def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, setting: Setting) -> Outcome:
-    """LE over photos a class; each: how many of a class there are in all."""
+    """LE over photos per class; each: the number of photos per class in the whole set."""
     rows = [
         [Cell(count if count != "all" else f"all ({each:.0f})"), *(Cell(percent(of[count])) for of in lines.values())]
         for count in lines[WITH_ALL]
     ]
     records: list[dict[str, object]] = [
-        {"photos a class": count if count != "all" else each, "f(0)": name, **columns("LE", number)}
+        {"photos per class": count if count != "all" else each, "f(0)": name, **columns("LE", number)}
         for name, line in lines.items() for count, number in line.items()
     ]  # fmt: skip
     drawn = {
@@ -85,10 +85,10 @@ def fewshot(lines: dict[str, dict[str, Number]], each: float, held_out: int, set
         for name, line in lines.items()
     }
     return Outcome(
-        "fewshot", "How many photos of a class?",
-        f"{setting.data}, seed {setting.recipe.seed}; {held_out} photos held out. CASM (L100), as many steps whatever "
-        "the number of photos. LE in percent at alpha 1, with 95 % intervals over photos.",
-        ["photos a class", *lines], rows, records,
+        "fewshot", "How many photos of each class?",
+        f"{setting.data}, seed {setting.recipe.seed}; {held_out} held-out photos. CASM (L100) with the same number of "
+        "steps for every number of photos. LE in percent at alpha 1, with 95 % intervals over photos.",
+        ["photos per class", *lines], rows, records,
         {"": curves(drawn, "LE of CASM", "photos of each class", "LE, percent")},
     )  # fmt: skip
 

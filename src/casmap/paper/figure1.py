@@ -20,7 +20,7 @@ TRAINING = "training only"
 
 @dataclass(frozen=True)
 class Layer:
-    """A step of the way through the networks: what it is, what comes out (channels, height, width), its parameters."""
+    """A layer of the networks: its name, its part, its output (channels, height, width) and its parameters."""
 
     name: str
     part: str
@@ -29,12 +29,12 @@ class Layer:
 
     @property
     def size(self) -> str:
-        """The shape, as people write it."""
+        """The shape as text, such as 3 x 224 x 224."""
         return " x ".join(map(str, self.shape))
 
 
 def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
-    """The way of one blank picture through encoder and decoder, and through the classifier that training adds.
+    """The layers that one blank image passes in encoder and decoder, and in the classifier of training.
 
     >>> f = Classifier("test_resnet", classes=5)
     >>> [layer.size for layer in layers(f, Decoder(f.stage_channels), 64)][:2]
@@ -42,10 +42,10 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
     """
     outputs: dict[nn.Module, tuple[int, ...]] = {}
 
-    def note(layer: nn.Module, _: object, output: Tensor) -> None:
+    def record(layer: nn.Module, _: object, output: Tensor) -> None:
         outputs[layer] = tuple(output.shape[1:])
 
-    hooks = [layer.register_forward_hook(note) for layer in (*decoder.lateral, decoder.mask)]
+    hooks = [layer.register_forward_hook(record) for layer in (*decoder.lateral, decoder.mask)]
     with torch.no_grad():
         logits, stages = classifier.eval().forward_stages(torch.zeros(1, 3, size, size))
         mask = decoder.eval()(stages, (size, size))
@@ -68,7 +68,7 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
 
 
 def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 224, out: Path) -> Outcome:
-    """The mapping of a backbone: its picture, and a table of its layers."""
+    """The architecture of a backbone's mapping: a figure, and a table of its layers."""
     classifier = Classifier(backbone, classes)
     Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})
     found = layers(classifier, Decoder(classifier.stage_channels), size)
@@ -77,24 +77,24 @@ def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 
     records = [dict(zip(head, (each.name, each.part, each.size, each.parameters), strict=True)) for each in found]
     return Outcome(
         "figure1", f"Figure 1: the architecture, with {backbone}",
-        f"Drawn from the model: {backbone} for {classes} classes, pictures of {size} pixels. Encoder and decoder are "
-        "the mapping: one pass, when maps are extracted. The second pass, of a classifier over the masked-out photo, "
-        "is for training only. Where the encoder is shared, it is the classifier itself.",
+        f"Drawn from the model: {backbone} with {classes} classes, images of {size} pixels. Encoder and decoder form "
+        "the mapping: extraction takes one pass. The second pass, of a classifier on the masked-out photo, is for "
+        "training only. A shared encoder is the classifier itself.",
         head, [[*map(Cell, row)] for row in texts], records, {"": draw(found, backbone)},
     )  # fmt: skip
 
 
 def draw(found: list[Layer], backbone: str) -> bytes:
-    """The layers as boxes, as high as their maps are: the mapping on grey, what is only for training below it."""
+    """The layers as boxes, as high as their feature maps: the mapping on grey, the parts for training only below it."""
     encoder = [layer for layer in found if layer.part in ("input", "encoder") and len(layer.shape) == 3]
     *laterals, hidden, convolved, mask = [layer for layer in found if layer.part == "decoder"]
     masked, drawn = [layer for layer in found if layer.part == TRAINING]
     side = encoder[0].shape[1]
     figure = Figure(figsize=(13, 6.8), layout="constrained")
     axes = figure.subplots()
-    end, top, low, training = len(encoder), 1.4, -0.35, -2.1  # where the last stage ends; heights of the three rows
+    end, top, low, training = len(encoder), 1.4, -0.35, -2.1  # x of the last stage's end; y of the three rows
     axes.add_patch(Rectangle((-0.6, -1.15), end + 4.3, 3.35, color="#8882", linewidth=0))
-    axes.text(-0.5, 2.25, "the mapping m: one pass, all that extraction needs", fontsize=10, va="bottom")
+    axes.text(-0.5, 2.25, "the mapping m: one pass, which is all that extraction needs", fontsize=10, va="bottom")
     for place, layer in enumerate(encoder):
         _box(axes, place, top, layer, side, GREY if place == 0 else BLUE)
         _arrow(axes, (place + 0.28, top), (place + 0.72, top))
@@ -140,7 +140,7 @@ def _box(
 
 
 def _half(layer: Layer, side: int) -> float:
-    """Half the height of a layer's box: as its maps', but never too small to be seen."""
+    """Half the height of a layer's box: in proportion to its maps, with a visible minimum."""
     return 0.07 + 0.4 * float(layer.shape[1]) / side
 
 

@@ -1,4 +1,4 @@
-"""Figure 2: consecutive photos; what is masked in, masked out, and painted over, for mappings side by side."""
+"""Figure 2: consecutive photos masked in, masked out and inpainted, for mappings side by side."""
 
 from functools import partial
 from pathlib import Path
@@ -22,25 +22,25 @@ THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the sup
 def run_figure2(
     setting: Setting, *, mappings: Files = None, of_classes: int | None = None, out: Path, reporter: Reporter = SILENT
 ) -> Outcome:
-    """Show what mappings named, or the supplement's three, mask of the photos of the setting."""
+    """Show the photos of the setting masked by the given mappings, or by the supplement's three."""
     entries = Entries.open("figure2", setting, mappings=mappings, out=out, thinnings=THINNINGS, reporter=reporter)
     return figure2(entries, setting.recipe.seed, of_classes)
 
 
 def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
-    """Seven consecutive photos by lot; or seven of each of so many classes by lot, a picture each."""
+    """Seven consecutive photos from a random start; or seven of each of `classes` random classes, an image each."""
     photos, mappers = entries.photos, entries.mappers
-    chance = np.random.default_rng((seed, 2))
+    random = np.random.default_rng((seed, 2))
     if classes is None:
-        begin = int(chance.integers(max(1, len(photos) - SHOWN + 1)))
+        begin = int(random.integers(max(1, len(photos) - SHOWN + 1)))
         groups = {"": list(range(begin, min(begin + SHOWN, len(photos))))}
     else:
         full = np.flatnonzero(np.bincount(photos.labels, minlength=len(photos.classes)) >= SHOWN)
         if len(full) < classes:
-            raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, and {classes} were asked for.")
+            raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, not the requested {classes}.")
         groups = {
-            f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, chance)
-            for number, label in enumerate(np.sort(chance.permutation(full)[:classes]), 1)
+            f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, random)
+            for number, label in enumerate(np.sort(random.permutation(full)[:classes]), 1)
         }
     figures, rows, records = {}, [], []
     for ending, chosen in groups.items():
@@ -56,18 +56,18 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
             ]
     return Outcome(
         "figure2" if classes is None else "figure2-classes",
-        "Figure 2: masked in, masked out, painted over" + ("" if classes is None else f", {classes} classes"),
+        "Figure 2: masked in, masked out, inpainted" + ("" if classes is None else f", {classes} classes"),
         f"{entries.data}, seed {seed}; from left to right: {', '.join(mappers)}. From top to bottom: the photo, masked "
-        "in, masked out, and masked out with the hole painted over (Telea). The table has each mapping's box and the "
-        "mean of its mask.",
+        "in, masked out, and masked out and inpainted (Telea). The table has each mapping's box and the mean of its "
+        "mask.",
         ["photo", *mappers], rows, records, figures,
     )  # fmt: skip
 
 
-def of_class(photos: PhotoSet, label: int, chance: np.random.Generator) -> list[int]:
-    """Consecutive photos of a class, beginning by lot."""
+def of_class(photos: PhotoSet, label: int, random: np.random.Generator) -> list[int]:
+    """Consecutive photos of a class, from a random start."""
     own = np.flatnonzero(photos.labels == label)
-    begin = int(chance.integers(len(own) - SHOWN + 1))
+    begin = int(random.integers(len(own) - SHOWN + 1))
     return [int(index) for index in own[begin : begin + SHOWN]]
 
 

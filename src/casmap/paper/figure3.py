@@ -1,4 +1,4 @@
-"""Figure 3: what other classifiers still see of photos that are masked in, masked out, or masked out and inpainted."""
+"""Figure 3: the accuracy of other classifiers on photos that are masked in, masked out, or inpainted."""
 
 import hashlib
 from collections import Counter
@@ -12,26 +12,33 @@ import numpy.typing as npt
 
 from casmap.data.resizing import resize
 from casmap.errors import UserError
-from casmap.evaluation.numbers import apart, columns, mean_of, percent, points
+from casmap.evaluation.numbers import columns, mean_of, paired_difference, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.components import Binary, binary_mask
 from casmap.models.classifier import Classifier
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import dots
-from casmap.paper.setting import Setting, from_nothing
+from casmap.paper.setting import Setting, from_scratch
 from casmap.paper.trainings import Entries, Files, Trainings, planned_entries
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import VERSIONS, WHOLE, answers, fingerprint, named, opened
+from casmap.tools.classifiers import (
+    VERSIONS,
+    WHOLE,
+    fingerprint,
+    logits_of_versions,
+    open_matching_classifier,
+    short_names,
+)  # fmt: skip
 from casmap.training.recipes import PAPER, Recipe
 
 RANDOM = "random"
-GRID = 4  # pixels of a cell of a random mask, as of the decoder's masks
+GRID = 4  # side of a cell of a random mask in pixels, as of the decoder's masks
 BATCH = 16
-KEPT = 2000  # photos after which what was seen is kept
-# Architectures that learn scenes from nothing in minutes, and how many of each, one seed after the other.
+KEPT = 2000  # photos whose results are saved at a time
+# Architectures that learn scenes from scratch in minutes, and how many of each, with consecutive seeds.
 QUICK_CLASSIFIERS = {"test_resnet": 4, "test_efficientnet": 2, "test_byobnet": 2, "test_vit": 2}
-# The paper's seventeen from torchvision, as timm has them, beside twenty ResNet-50s of its own.
+# The paper's seventeen classifiers from torchvision, in timm's names, besides its own twenty ResNet-50s.
 PAPER_CLASSIFIERS = tuple(
     f"{name}.tv_in1k"
     for name in (
@@ -41,43 +48,43 @@ PAPER_CLASSIFIERS = tuple(
 )  # fmt: skip
 PAPER_RESNETS = 20
 
-Right = dict[str, dict[str, dict[str, list[bool]]]]  # of classifiers, systems, versions: whether so, photo by photo
+Correct = dict[str, dict[str, dict[str, list[bool]]]]  # by classifier, system and version: for each photo
 
 
 def run_figure3(
     setting: Setting, *, mappings: Files = None, classifiers: Sequence[str] | None = None, out: Path,
     reporter: Reporter = SILENT,
 ) -> Outcome:  # fmt: skip
-    """The accuracy of each classifier on what each mapping, and random masks of the same size, leave of the photos.
+    """The accuracy of each classifier on photos masked by each mapping, and by random masks of the same area.
 
-    mappings, classifiers: that were named; else both are trained on the photos of the setting.
+    mappings, classifiers: if not given, both are trained on the photos of the setting.
     """
     if mappings and not classifiers:
-        raise UserError("Name the classifiers to ask, e.g. --classifier lite0 --classifier lite1.")
-    if not mappings:  # before anything is trained
-        for place in classifiers or form(setting)[1]:
-            opened(place, setting.training_photos())
+        raise UserError("Name the classifiers to test, e.g. --classifier lite0 --classifier lite1.")
+    if not mappings:  # report errors before training
+        for place in classifiers or default_classifiers(setting)[1]:
+            open_matching_classifier(place, setting.training_photos())
     entries = Entries.open("figure3", setting, mappings=mappings, out=out, reporter=reporter)
     if RANDOM in entries.mappers:
-        raise UserError(f"A mapping cannot be called {RANDOM!r} here: that is what random masks are called.")
-    places = named(classifiers or ())
-    if not places:  # quick ones are trained, the paper's are its own
-        recipes, ready = form(setting)
+        raise UserError(f"A mapping cannot be named {RANDOM!r} in this study: that is the name of the random masks.")
+    places = short_names(classifiers or ())
+    if not places:  # with --quick they are trained, with --paper they are the paper's
+        recipes, ready = default_classifiers(setting)
         photos, trainings = setting.training_photos(), Trainings(out / "trainings", reporter=reporter)
         places = {name: str(trainings.classifier(photos, recipe)) for name, recipe in recipes.items()}
         places |= {name: name for name in ready}
-    asked = {name: opened(place, entries.photos) for name, place in places.items()}
-    found = ask(entries, asked, reporter)
+    opened = {name: open_matching_classifier(place, entries.photos) for name, place in places.items()}
+    found = measure_classifiers(entries, opened, reporter)
     shared = str(next(iter(entries.mappers.values())).about["backbone"])
-    backbones = {name: f.backbone for name, f in asked.items()}
+    backbones = {name: f.backbone for name, f in opened.items()}
     return figure3(found, backbones, shared, list(entries.mappers), entries.data, entries.papers)
 
 
-def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
-    """The classifiers to train, by name, and those whose weights are to be had."""
+def default_classifiers(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
+    """The recipes of the classifiers to train, by name, and the names of those with pretrained weights."""
     recipe, paper = setting.recipe, setting.recipe.backbone == PAPER.backbone
     counts = {PAPER.backbone: PAPER_RESNETS} if paper else QUICK_CLASSIFIERS
-    base = from_nothing(recipe)  # of different random beginnings
+    base = from_scratch(recipe)  # the seeds initialise them differently
     recipes = {
         f"{backbone}, seed {recipe.seed + number}": base.replace(backbone=backbone, seed=recipe.seed + number)
         for backbone, count in counts.items() for number in range(count)
@@ -88,8 +95,8 @@ def form(setting: Setting) -> tuple[dict[str, Recipe], Sequence[str]]:
 def planned(
     setting: Setting, photos: int, classes: int, mappings: Files = None, classifiers: object = None
 ) -> list[Planned]:
-    """What run_figure3 trains."""
-    recipes = {} if mappings or classifiers else form(setting)[0]
+    """The trainings of run_figure3."""
+    recipes = {} if mappings or classifiers else default_classifiers(setting)[0]
     counts = Counter(recipe.backbone for recipe in recipes.values())
     each = {recipe.backbone: recipe for recipe in recipes.values()}
     return planned_entries(setting, photos, classes, mappings=mappings) + [
@@ -99,46 +106,47 @@ def planned(
 
 
 def fetched(setting: Setting, mappings: object = None, classifiers: object = None) -> Sequence[str]:
-    """Classifiers whose weights are to be had, where none is named."""
-    return () if mappings or classifiers else form(setting)[1]
+    """Classifiers whose weights are downloaded if none are given."""
+    return () if mappings or classifiers else default_classifiers(setting)[1]
 
 
-def ask(entries: Entries, asked: Mapping[str, Classifier], reporter: Reporter) -> Right:
-    """For each classifier, system and version, photo by photo, whether it is right; some photos at a time are kept."""
-    key = hashlib.sha256("".join(f"{name} {fingerprint(f)} " for name, f in asked.items()).encode()).hexdigest()[:8]
+def measure_classifiers(entries: Entries, classifiers: Mapping[str, Classifier], reporter: Reporter) -> Correct:
+    """Whether each classifier is correct, for each system, version and photo; saved after every KEPT photos."""
+    weights = "".join(f"{name} {fingerprint(f)} " for name, f in classifiers.items())
+    key = hashlib.sha256(weights.encode()).hexdigest()[:8]
     photos = len(entries.photos)
-    found: Right = {name: {} for name in asked}
+    found: Correct = {name: {} for name in classifiers}
     for system in (*entries.mappers, RANDOM):
         for begin in range(0, photos, KEPT):
             chosen = range(begin, min(begin + KEPT, photos))
-            make = partial(look, entries, asked, system, chosen, reporter)
+            make = partial(classify, entries, classifiers, system, chosen, reporter)
             for name, of in entries.study.part(f"{system} {begin} {key}", make).items():
-                for version, right in of.items():
-                    found[name].setdefault(system, {}).setdefault(version, []).extend(right)
+                for version, correct in of.items():
+                    found[name].setdefault(system, {}).setdefault(version, []).extend(correct)
     return found
 
 
-def look(
-    entries: Entries, asked: Mapping[str, Classifier], system: str, chosen: range, reporter: Reporter
+def classify(
+    entries: Entries, classifiers: Mapping[str, Classifier], system: str, chosen: range, reporter: Reporter
 ) -> dict[str, Any]:
-    """Whether each classifier is right about the chosen photos, whole and as a system's masks leave them."""
+    """Whether each classifier is correct for the chosen photos, whole and masked by a system."""
     photos, first = entries.photos, next(iter(entries.mappers))
     mapper = entries.mappers[first if system == RANDOM else system]
     size, masks_of = entries.mappers[first].size, system_of(mapper, photos)
-    right: dict[str, dict[str, list[bool]]] = {name: {version: [] for version in (WHOLE, *VERSIONS)} for name in asked}
-    for at in reporter.track(range(chosen.start, chosen.stop, BATCH), f"{system}, photo {chosen.start} on"):
+    correct: dict[str, dict[str, list[bool]]] = {name: {v: [] for v in (WHOLE, *VERSIONS)} for name in classifiers}
+    for at in reporter.track(range(chosen.start, chosen.stop, BATCH), f"{system}, from photo {chosen.start}"):
         batch = range(at, min(at + BATCH, chosen.stop))
-        pictures = np.stack([resize(photos.image(index), size, "crop") for index in batch])
-        masks = binary_mask(masks_of(pictures)[0])
+        images = np.stack([resize(photos.image(index), size, "crop") for index in batch])
+        masks = binary_mask(masks_of(images)[0])
         if system == RANDOM:
             masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
-        for name, version, seen in answers(asked, pictures, masks):
-            right[name][version] += (seen.argmax(axis=1) == photos.labels[list(batch)]).tolist()
-    return dict(right)
+        for name, version, logits in logits_of_versions(classifiers, images, masks):
+            correct[name][version] += (logits.argmax(axis=1) == photos.labels[list(batch)]).tolist()
+    return dict(correct)
 
 
 def random_mask(mask: Binary, seed: int) -> Binary:
-    """As many pixels as a binary mask (H, W) has, in cells drawn by lot.
+    """A binary mask (H, W) with the same number of pixels, in random cells.
 
     >>> mask = np.zeros((8, 8), bool)
     >>> mask[:4, :4] = True
@@ -146,8 +154,8 @@ def random_mask(mask: Binary, seed: int) -> Binary:
     16
     """
     height, width = mask.shape
-    chance = np.random.default_rng((seed, 3))
-    cells = chance.random((-(-height // GRID), -(-width // GRID)))
+    random = np.random.default_rng((seed, 3))
+    cells = random.random((-(-height // GRID), -(-width // GRID)))
     noise = np.kron(cells, np.ones((GRID, GRID)))[:height, :width]
     chosen = np.argsort(noise, axis=None, kind="stable")[: int(mask.sum())]
     found = np.zeros(mask.size, bool)
@@ -156,9 +164,9 @@ def random_mask(mask: Binary, seed: int) -> Binary:
 
 
 def figure3(
-    found: Right, backbones: dict[str, str], shared: str, mappings: list[str], data: str, papers: bool
+    found: Correct, backbones: dict[str, str], shared: str, mappings: list[str], data: str, papers: bool
 ) -> Outcome:
-    """The dots, the accuracies, and what the paper concludes; shared: the backbone of the mapping's own classifier."""
+    """The figure, the accuracies and the paper's claims; shared: the backbone of the mapping's own classifier."""
     systems = list(next(iter(found.values())))
     rows, records = [], []
     for name, of in found.items():
@@ -179,42 +187,43 @@ def figure3(
     }
     photos = len(next(iter(found.values()))[systems[0]][WHOLE])
     return Outcome(
-        "figure3", "Figure 3: what other classifiers still see",
+        "figure3", "Figure 3: what other classifiers still recognise",
         f"{data}; {photos} photos, {len(found)} classifiers. Accuracy in percent on whole photos, with its 95 % "
-        "interval over photos, and on those masked in, masked out, and masked out and inpainted; alpha 1. Random masks "
-        f"have as many pixels as {mappings[0]}'s, in cells of {GRID} pixels. Orange: {shared}, the backbone of the "
-        "mapping's own classifier; blue: others.",
+        "interval over photos, and on photos masked in, masked out, and inpainted; alpha 1. Random masks have as many "
+        f"pixels as {mappings[0]}'s, in cells of {GRID} pixels. Orange: {shared}, the backbone of the mapping's own "
+        "classifier; blue: others.",
         ["classifier", WHOLE, *(f"{version}, {system}" for version in VERSIONS for system in systems)], rows, records,
         {"": dots(panels, "Accuracy of classifiers, percent", "accuracy", (shared, "other architectures"))},
         claims(found, mappings) if papers else [],
     )  # fmt: skip
 
 
-def claims(found: Right, mappings: list[str]) -> list[Claim]:
-    """About the accuracy, a mean over classifiers photo by photo, of our mapping and the one it is compared with."""
+def claims(found: Correct, mappings: list[str]) -> list[Claim]:
+    """Claims about the accuracy, a mean over classifiers for each photo, of the first mapping and the second."""
     ours, theirs = mappings[:2]
 
-    def right(system: str, version: str) -> npt.NDArray[np.float64]:
+    def accuracy(system: str, version: str) -> npt.NDArray[np.float64]:
         return np.asarray(np.mean([of[system][version] for of in found.values()], axis=0))
 
-    kept = apart(right(theirs, "masked-in"), right(ours, "masked-in"))
-    gains = {name: apart(right(name, "inpainted"), right(name, "masked-out")) for name in (ours, theirs)}
-    more = apart(*(right(name, "inpainted") - right(name, "masked-out") for name in (ours, theirs)))
-    left = apart(right(ours, "inpainted"), right(theirs, "inpainted"))
+    kept = paired_difference(accuracy(theirs, "masked-in"), accuracy(ours, "masked-in"))
+    gained = {name: accuracy(name, "inpainted") - accuracy(name, "masked-out") for name in (ours, theirs)}
+    gains = {name: mean_of(of) for name, of in gained.items()}
+    more = paired_difference(gained[ours], gained[theirs])
+    left = paired_difference(accuracy(ours, "inpainted"), accuracy(theirs, "inpainted"))
     return [
         Claim(
-            f"Classifiers suffer less from what {ours} masks in than from what {theirs} does",
+            f"Classifiers lose less accuracy on photos masked in by {ours} than by {theirs}",
             "the left panel of Figure 3, without numbers",
             f"accuracy masked in, {theirs} - {ours}: {points(kept)}", verdict_below([kept]),
         ),
         Claim(
-            f"Inpainting helps classifiers against {theirs}'s masks more than against {ours}'s",
+            f"Inpainting raises the accuracy on photos masked out by {theirs} more than by {ours}",
             "the middle and right panels of Figure 3, without numbers",
             f"accuracy inpainted - masked out: {ours} {points(gains[ours])}, {theirs} {points(gains[theirs])}; "
-            f"the one minus the other {points(more)}", verdict_below([more]),
+            f"difference {points(more)}", verdict_below([more]),
         ),
         Claim(
-            f"Inpainted, what {theirs} masks out is easier to tell than what {ours} does",
+            f"After inpainting, photos masked by {theirs} are easier to classify than those masked by {ours}",
             "the right panel of Figure 3, without numbers",
             f"accuracy inpainted, {ours} - {theirs}: {points(left)}", verdict_below([left]),
         ),

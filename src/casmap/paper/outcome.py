@@ -1,4 +1,4 @@
-"""What a study has found: rows, records, pictures and claims; as CSV, Markdown, JSON and one page."""
+"""The outcome of a study: rows, records, figures and claims; as CSV, Markdown, JSON and one page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ HOLDS, FAILS, TIE = "holds", "does not hold", "not settled"
 
 
 class Cell(str):
-    """The text of a cell, and whether it is the best of its column, or about classes never seen in training.
+    """The text of a cell, whether it is the best of its column, and whether its classes were unseen in training.
 
     >>> Cell("36.1", best=True).markdown, Cell("46.5", unseen=True).markdown, Cell("3", True, True).markdown
     ('**36.1**', '*46.5*', '***3***')
@@ -25,30 +25,30 @@ class Cell(str):
     unseen: bool
 
     def __new__(cls, text: str, best: bool = False, unseen: bool = False) -> "Cell":
-        """A text and what is special about it."""
+        """A cell from its text and marks."""
         cell = super().__new__(cls, text)
         cell.best, cell.unseen = best, unseen
         return cell
 
     @property
     def markdown(self) -> str:
-        """The best are bold, the unseen in italics, as in the paper."""
+        """The best in bold, unseen classes in italics, as in the paper."""
         stars = "*" * (2 * self.best + self.unseen)
         return f"{stars}{self}{stars}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """says: the paper's conclusion. paper, here: its numbers and ours. verdict: holds, does not hold, not settled."""
+    """A conclusion of the paper, its numbers there and here, and the verdict: holds, does not hold, not settled."""
 
-    says: str
+    statement: str
     paper: str
     here: str
     verdict: str
 
 
 def verdict_below(differences: Sequence[Number]) -> str:
-    """Whether all differences are below 0: it fails if one is above, as far as its interval can tell.
+    """Whether all differences are below 0: the claim fails if the interval of any one lies above 0.
 
     >>> below, around, above = Number(-2, -3, -1), Number(0, -1, 1), Number(2, 1, 3)
     >>> verdict_below([below, below]), verdict_below([below, around]), verdict_below([below, above])
@@ -61,11 +61,11 @@ def verdict_below(differences: Sequence[Number]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The findings of a study.
+    """The outcome of a study.
 
-    name: of the study and its files. text: how it was measured. head, rows: the table as people read it. records: every
-    number, a dictionary for each line of the CSV. figures: PNG files by the ends of their names. claims: the paper's.
-    summary: head and rows for a narrow terminal, where the whole table is too wide for one; it is in no file.
+    name: of the study and its files. text: how it was measured. head, rows: the printed table. records: every number,
+    one dictionary for each line of the CSV. figures: PNG files by the endings of their names. claims: the paper's.
+    summary: head and rows for a narrow terminal, if the full table is too wide for it; it is not written to a file.
     """
 
     name: str
@@ -80,20 +80,20 @@ class Outcome:
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write NAME.csv, .md, .html, .json and its pictures, the JSON last: with it, all is there. Returns the page."""
-    pictures = {f"{outcome.name}{ending}.png": picture for ending, picture in outcome.figures.items()}
-    for file, picture in pictures.items():
-        write_whole(folder / file, picture)
+    """Write NAME.csv, .md, .html, .json and the figures; the JSON comes last and marks completion. Returns the page."""
+    images = {f"{outcome.name}{ending}.png": image for ending, image in outcome.figures.items()}
+    for file, image in images.items():
+        write_whole(folder / file, image)
     write_whole(folder / f"{outcome.name}.csv", to_csv(outcome.records))
     write_whole(folder / f"{outcome.name}.md", to_markdown(outcome))
     sections = [claims_section(outcome.claims)] if outcome.claims else []
-    sections.append(found_section(outcome, "What was found"))
+    sections.append(found_section(outcome, "Results"))
     page = folder / f"{outcome.name}.html"
     write_page(page, outcome.title, outcome.text, sections)
     content = {
         "name": outcome.name, "title": outcome.title, "text": outcome.text, "head": list(outcome.head),
         "rows": [[{"text": cell, "best": cell.best, "unseen": cell.unseen} for cell in row] for row in outcome.rows],
-        "records": [dict(record) for record in outcome.records], "figures": list(pictures),
+        "records": [dict(record) for record in outcome.records], "figures": list(images),
         "claims": [asdict(claim) for claim in outcome.claims],
     }  # fmt: skip
     write_whole(folder / f"{outcome.name}.json", json.dumps(content, indent=2) + "\n")
@@ -101,37 +101,41 @@ def write_outcome(outcome: Outcome, folder: Path) -> Path:
 
 
 def read_outcome(path: Path) -> Outcome:
-    """What was written, from its JSON and the pictures beside it."""
+    """Read an outcome from its JSON and the figures next to it."""
     content = json.loads(path.read_text())
     rows = [[Cell(cell["text"], cell["best"], cell["unseen"]) for cell in row] for row in content["rows"]]
     ends = [file.removeprefix(content["name"]).removesuffix(".png") for file in content["figures"]]
     figures = {end: (path.parent / file).read_bytes() for end, file in zip(ends, content["figures"], strict=True)}
-    claims = [Claim(**claim) for claim in content["claims"]]
+    # In files of 0.1.0 and 0.2.0 the statement is called "says".
+    claims = [
+        Claim(**{"statement" if key == "says" else key: value for key, value in claim.items()})
+        for claim in content["claims"]
+    ]
     name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
     return Outcome(name, title, text, head, rows, records, figures, claims)
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
-    """Its table and its pictures; of a figure the pictures first."""
+    """The table and the figures of an outcome; for a figure the images come first."""
     figure = outcome.name.startswith("figure")
-    pictures = [(end.strip("-") or outcome.title, png_address(png)) for end, png in outcome.figures.items()]
-    return Section(title, text, outcome.head, outcome.rows, pictures=pictures, pictures_first=figure)
+    images = [(end.strip("-") or outcome.title, png_address(png)) for end, png in outcome.figures.items()]
+    return Section(title, text, outcome.head, outcome.rows, images=images, images_first=figure)
 
 
 def claims_section(claims: Sequence[Claim]) -> Section:
-    """The paper's conclusions beside what is so here."""
-    rows = [(claim.says, claim.verdict, claim.here, claim.paper) for claim in claims]
-    return Section("The paper's conclusions", head=("", "", "here", "in the paper"), rows=rows, words=True)
+    """The paper's conclusions next to the results here."""
+    rows = [(claim.statement, claim.verdict, claim.here, claim.paper) for claim in claims]
+    return Section("The paper's conclusions", head=("", "verdict", "here", "in the paper"), rows=rows, words=True)
 
 
 def to_markdown(outcome: Outcome) -> str:
-    """Title, table, and the paper's conclusions, each as a sentence."""
+    """Title, table, and a table of the paper's conclusions."""
     lines = [f"# {outcome.title}", "", outcome.text, ""]
     lines += [_line(outcome.head), _line(["---"] * len(outcome.head))]
     lines += [_line([cell.markdown for cell in row]) for row in outcome.rows]
     if outcome.claims:
-        lines += ["", "| the paper's conclusion | in the paper | here | |", "|---|---|---|---|"]
-        lines += [_line([claim.says, claim.paper, claim.here, claim.verdict]) for claim in outcome.claims]
+        lines += ["", "| the paper's conclusion | in the paper | here | verdict |", "|---|---|---|---|"]
+        lines += [_line([claim.statement, claim.paper, claim.here, claim.verdict]) for claim in outcome.claims]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A study that trains, and what it would take before anything is trained: runs, steps, disk, memory."""
+"""Studies that train, and the resources that they need: runs, steps, disk, memory."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from casmap.training.recipes import Recipe
 from casmap.training.thinning import find_thinning
 
 FLOAT = 4  # bytes
-GRAPHS = 2  # passes whose activations wait for gradients at once: clean and masked; a separate encoder's, too
+GRAPHS = 2  # passes whose activations are kept for gradients: clean and masked; one more for a separate encoder
 
 
 @dataclass(frozen=True)
 class Planned:
-    """Trainings of one kind: runs of them, on so many photos of so many classes.
+    """Trainings of one kind: how many, and on how many photos and classes.
 
-    first: whether each trains an f(0). maps: whether each goes on to a mapping.
+    first: whether each trains an f(0). maps: whether each trains a mapping.
     """
 
     what: str
@@ -35,17 +35,17 @@ class Planned:
 
     @property
     def first_steps(self) -> int:
-        """Steps of all runs in which f(0) is trained."""
+        """Steps of training f(0), summed over all runs."""
         return self.runs * self.recipe.total_first_steps(self.photos) if self.first else 0
 
     @property
     def steps(self) -> int:
-        """Steps of Algorithm 1, of all runs."""
+        """Steps of Algorithm 1, summed over all runs."""
         return self.runs * self.recipe.total_steps(self.photos) if self.maps else 0
 
 
 def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
-    """The training of f(0), where pretrained weights do not know the classes already."""
+    """The training of f(0), unless pretrained weights know the classes already."""
     first = Planned("f(0)", setting.recipe, photos, classes, first=True, maps=False)
     return [first] if setting.trains_first(classes) else []
 
@@ -53,17 +53,17 @@ def planned_first(setting: Setting, photos: int, classes: int) -> list[Planned]:
 def planned_mappings(
     setting: Setting, photos: int, classes: int, recipes: Mapping[str, Recipe], runs: int = 1
 ) -> list[Planned]:
-    """Mappings by name, each trained so many times, all from one f(0)."""
+    """Mappings by name, each trained `runs` times, all from one f(0)."""
     named = [Planned(name, recipe, photos, classes, runs) for name, recipe in recipes.items()]
     return planned_first(setting, photos, classes) + named
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A study that trains; the module casmap.paper.NAME has that of `casmap study NAME` as STUDY.
+    """A study that trains; the module casmap.paper.NAME defines that of `casmap study NAME` as STUDY.
 
-    run(setting, *, out, reporter, **options): conduct it; options are the study's own. plan(setting, photos, classes,
-    **options): what it trains. fetched(setting, **options): classifiers whose weights it takes from elsewhere.
+    run(setting, *, out, reporter, **options): run it; options are the study's own. plan(setting, photos, classes,
+    **options): its trainings. fetched(setting, **options): classifiers whose weights are downloaded.
     """
 
     run: Callable[..., Outcome]
@@ -72,7 +72,7 @@ class Experiment:
 
 
 def disk(one: Planned) -> float:
-    """Bytes that the runs leave behind, and what one of them needs while it runs."""
+    """Bytes of the files that the runs keep, and of two checkpoints while one runs."""
     f, decoder = sizes(one.recipe.backbone, one.classes)
     encoders = 2 if one.maps and one.recipe.encoder != "shared" else 1
     files = f + (encoders * f + decoder if one.maps else 0)
@@ -81,7 +81,7 @@ def disk(one: Planned) -> float:
 
 
 def memory(one: Planned) -> float:
-    """Bytes of one run at its largest."""
+    """Peak memory of one run in bytes."""
     f, decoder = sizes(one.recipe.backbone, one.classes)
     separate = one.maps and one.recipe.encoder == "separate"
     trained = 3 * f + 4 * decoder + 4 * f * separate
@@ -91,21 +91,21 @@ def memory(one: Planned) -> float:
 
 
 def samples(one: Planned) -> int:
-    """Classifiers in the sample set beside the one in training, at most."""
+    """The largest number of classifiers in the sample set besides the one in training."""
     thinning = find_thinning(one.recipe.thinning, one.recipe.period)
     return 1 + thinning.copies(one.recipe.sample_limit) if one.maps else 0
 
 
 @lru_cache
 def sizes(backbone: str, classes: int) -> tuple[int, int]:
-    """Numbers in a classifier and in its decoder."""
+    """The number of values in a classifier and in its decoder."""
     f = Classifier(backbone, classes)
     return _count(f), _count(Decoder(f.stage_channels))
 
 
 @lru_cache
 def activations(backbone: str, size: int) -> int:
-    """Numbers that come out of all layers for one picture: what a pass keeps for its gradients."""
+    """The number of outputs of all layers for one image, which a pass keeps for its gradients."""
     f, counts = Classifier(backbone, 2).eval(), []
 
     def add(_layer: nn.Module, _inputs: object, output: object) -> None:

@@ -24,7 +24,7 @@ def png(figure: Figure) -> bytes:
 
 
 def ranked(numbers: Mapping[str, Number], title: str, marked: Sequence[str] = ()) -> bytes:
-    """A dot with its interval for each name, shares in percent, in the order given; some in another colour."""
+    """A dot with its interval for each name, shares in percent, in the given order; `marked` ones in another colour."""
     figure = Figure(figsize=(6, 0.9 + 0.32 * len(numbers)), layout="constrained")
     axes = figure.subplots()
     for place, (name, number) in enumerate(numbers.items()):
@@ -61,17 +61,17 @@ def curves(lines: Mapping[str, Sequence[tuple[float, Number]]], title: str, bott
 def dots(
     panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title: str, left: str, marked: tuple[str, str]
 ) -> bytes:
-    """A panel each, in it a column of dots for each name, moved a little sideways; some in another colour.
+    """One panel for each group, with a column of jittered dots for each name; some in another colour.
 
-    marked: what those are called that are, and the others.
+    marked: the legend of the dots in another colour, and of the others.
     """
     figure = Figure(figsize=(3.2 * len(panels), 3.8), layout="constrained")
-    shaken = np.random.default_rng(0)
+    random = np.random.default_rng(0)
     figure.suptitle(title, fontsize=11)
     for axes, (panel, columns) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
         for place, column in enumerate(columns.values()):
             for value, is_marked in column:
-                jitter = place + shaken.uniform(-0.18, 0.18)
+                jitter = place + random.uniform(-0.18, 0.18)
                 colour = ORANGE if is_marked else BLUE
                 axes.plot(jitter, 100 * value, "o", color=colour, alpha=0.75, markersize=5, clip_on=False)
         axes.set_xticks(range(len(columns)), list(columns))
@@ -85,7 +85,7 @@ def dots(
 
 
 def histograms(panels: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> bytes:
-    """A panel each, in it how often which value occurs, for each name a step line over the same bins."""
+    """One panel for each group, with a histogram for each name as a step line over shared bins."""
     figure = Figure(figsize=(3.6 * len(panels), 3.2), layout="constrained")
     figure.suptitle(title, fontsize=11)
     for axes, (panel, named) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):

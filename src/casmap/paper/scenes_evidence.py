@@ -1,4 +1,4 @@
-"""Does CASM hold more of the evidence than Baseline? On scenes, where it is known; at equal area; over seeds."""
+"""Do CASM's masks cover more of the evidence than Baseline's? On scenes, where it is known, at equal area."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import map_photos, measure_masks
-from casmap.evaluation.numbers import apart, columns, points, turned
+from casmap.evaluation.numbers import columns, negated, paired_difference, points
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
@@ -26,11 +26,11 @@ AREAS = ("binary area", "area")
 SYSTEMS = ("CASM", "Baseline")
 APART = "CASM - Baseline"
 
-Values = dict[str, list[float]]  # for each measure, photo by photo
+Values = dict[str, list[float]]  # for each measure, the value of each photo
 
 
 def run_evidence(*, out: Path, seeds: Sequence[int] = (1, 2, 3), reporter: Reporter = SILENT) -> Outcome:
-    """Train the pair for each seed, and measure both; seeds that were measured before are not measured again."""
+    """Train CASM and Baseline for each seed, and measure both; seeds with saved results are not repeated."""
     options = {"area": QUICK.area, "size": QUICK.size, "steps": QUICK.steps, "photos": PHOTOS}
     study = Study(out, options | {"photos to measure on": HELD_OUT_PHOTOS})
     found = [study.part(f"seed-{seed}", partial(measured, seed, out / f"seed-{seed}", reporter)) for seed in seeds]
@@ -38,7 +38,7 @@ def run_evidence(*, out: Path, seeds: Sequence[int] = (1, 2, 3), reporter: Repor
 
 
 def measured(seed: int, out: Path, reporter: Reporter) -> dict[str, Values]:
-    """CASM and Baseline, trained and measured on the scenes of a seed."""
+    """CASM and Baseline, trained and measured on the scenes of one seed."""
     recipe = QUICK.replace(seed=seed)
     scenes = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
     held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
@@ -47,19 +47,20 @@ def measured(seed: int, out: Path, reporter: Reporter) -> dict[str, Values]:
 
 
 def measure(name: str, mapper: SaliencyMapper, photos: Scenes) -> Values:
-    """All measures, photo by photo."""
+    """All measures for each photo."""
     row = measure_masks(name, map_photos(system_of(mapper, photos), photos, photos.size, "crop"), QUICK.area)
     if "evidence recall" not in row.values:
-        raise UserError(f"{name}'s masks cannot be brought to the area {QUICK.area}, so there is nothing to compare.")
+        raise UserError(f"{name}'s masks cannot reach the area {QUICK.area}, so they cannot be compared at equal area.")
     return {key: row.values[key].tolist() for key in (*MEASURES, *AREAS)}
 
 
 def evidence(values: dict[str, list[Values]], seeds: Sequence[int]) -> Outcome:
-    """Means by seed and over all photos of all seeds, and CASM - Baseline photo by photo."""
+    """Means for each seed and over all photos of all seeds, and the paired difference CASM - Baseline."""
     differences = {
-        key: apart(*(np.concatenate([of[key] for of in values[name]]) for name in SYSTEMS)) for key in MEASURES
+        key: paired_difference(*(np.concatenate([of[key] for of in values[name]]) for name in SYSTEMS))
+        for key in MEASURES
     }
-    rows, records = [], [dict[str, Any](measure="area asked for", value=QUICK.area)]
+    rows, records = [], [dict[str, Any](measure="requested area", value=QUICK.area)]
     for key in (*MEASURES, *AREAS):
         scale, digits = (100, 1) if key in MEASURES else (1, 3)
         cells = []
@@ -76,14 +77,14 @@ def evidence(values: dict[str, list[Values]], seeds: Sequence[int]) -> Outcome:
         rows.append([Cell(key), *cells, Cell(points(differences[key]) if key in differences else "")])
     more = differences["evidence recall"]
     claim = Claim(
-        "CASM's masks hold more of the evidence than Baseline's, at equal area", "in words, without numbers",
-        f"evidence recall, {APART}: {points(more)}", verdict_below([turned(more)]),
+        "CASM's masks cover more of the evidence than Baseline's, at equal area", "in words, without numbers",
+        f"evidence recall, {APART}: {points(more)}", verdict_below([negated(more)]),
     )  # fmt: skip
     return Outcome(
         "evidence",
         f"Evidence: scenes, seeds {list(seeds)}, at binary area {QUICK.area}; each seed, then the mean",
-        f"{PHOTOS} scenes to train on and {HELD_OUT_PHOTOS} to measure on for each seed, whose evidence is known. Both "
-        f"mappings start from one f(0); one threshold for all pictures, so that binary masks cover {QUICK.area} of "
-        "them on average. Shares in percent; differences photo by photo, 95 % intervals over the photos of all seeds.",
+        f"{PHOTOS} scenes for training and {HELD_OUT_PHOTOS} for measuring per seed; their evidence is known. Both "
+        f"mappings start from one f(0); one threshold for all photos, so that binary masks cover {QUICK.area} of them "
+        "on average. Shares in percent; paired differences with 95 % intervals over the photos of all seeds.",
         ["", *values, f"{APART} [95 %]"], rows, records, claims=[claim],
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How much of a result is chance? CASM and Baseline trained again and again from the same f(0)."""
+"""How much does a result vary between trainings? CASM and Baseline trained with several seeds from the same f(0)."""
 
 import warnings
 from functools import partial
@@ -24,7 +24,7 @@ PAPER = "CASM 36.1 (best 36.0, worst 36.3, ten runs), Baseline 53.5"
 
 
 def run_seeds(setting: Setting, *, each: int = 5, out: Path, reporter: Reporter = SILENT) -> Outcome:
-    """Train each so many times, with seeds that follow one another; f(0) is the same for all, as in the paper."""
+    """Train each `each` times with consecutive seeds; f(0) is the same for all, as in the paper."""
     photos, held_out = setting.both()
     study, trainings = begin("seeds", setting, photos, held_out, out, reporter)
     seeds = [setting.recipe.seed + number for number in range(each)]
@@ -42,15 +42,15 @@ def run_seeds(setting: Setting, *, each: int = 5, out: Path, reporter: Reporter 
 
 
 def planned(setting: Setting, photos: int, classes: int, *, each: int = 5) -> list[Planned]:
-    """What run_seeds trains."""
+    """The trainings of run_seeds."""
     recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in PAIR.items()}
     return planned_mappings(setting, photos, classes, recipes, runs=each)
 
 
 def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int, setting: Setting) -> Outcome:
-    """Mean, best and worst LE of each, and whether the difference could be chance of training."""
+    """Mean, best and worst LE of each, and whether the difference is significant."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # trainings that all end alike have no variance to test with
+        warnings.simplefilter("ignore", RuntimeWarning)  # identical results have no variance to test with
         test = ttest_ind(errors["CASM"], errors["Baseline"], equal_var=False)
     interval = test.confidence_interval(0.95)
     difference = float(np.mean(errors["CASM"]) - np.mean(errors["Baseline"]))
@@ -63,15 +63,15 @@ def seeds_outcome(errors: dict[str, list[float]], seeds: list[int], photos: int,
         for name, of in errors.items() for seed, value in zip(seeds, of, strict=True)
     ]  # fmt: skip
     spans = {name: Number(float(np.mean(of)), min(of), max(of)) for name, of in errors.items()}
-    verdict = TIE if not test.pvalue < SIGNIFICANT else HOLDS if difference < 0 else FAILS  # nan is not below
+    verdict = TIE if not test.pvalue < SIGNIFICANT else HOLDS if difference < 0 else FAILS  # a nan p-value is a tie
     claim = Claim(
-        "CASM is better than Baseline, and that is no chance of training (LE)", PAPER,
+        "CASM is better than Baseline, and the difference is significant over trainings (LE)", PAPER,
         f"{points(Number(difference, *interval))}, p = {test.pvalue:.2g}, {len(seeds)} trainings each", verdict,
     )  # fmt: skip
     return Outcome(
-        "seeds", "Seeds: how much is chance?",
-        f"{setting.data}; {len(seeds)} trainings each, seeds {seeds[0]} to {seeds[-1]}, from one f(0); {photos} photos "
-        "held out, LE in percent at alpha 1. Welch's t-test over trainings, both sides.",
+        "seeds", "Seeds: variance between trainings",
+        f"{setting.data}; {len(seeds)} trainings each, seeds {seeds[0]} to {seeds[-1]}, from one f(0); {photos} "
+        "held-out photos, LE in percent at alpha 1. Two-sided Welch's t-test over trainings.",
         ["", "mean LE ↓", "best", "worst", "standard deviation"], rows, records,
         {"": ranked(spans, "LE in percent: mean, best and worst training", marked=["CASM"])}, [claim],
     )  # fmt: skip

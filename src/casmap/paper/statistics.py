@@ -1,4 +1,4 @@
-"""Basic statistics of masks: how regular, how decided, how varied in size."""
+"""Basic statistics of masks: total variation, entropy, mean, and spread of the mean."""
 
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
-from casmap.evaluation.numbers import apart, bootstrap_statistic, columns, mean_of, turned
+from casmap.evaluation.numbers import bootstrap_statistic, columns, mean_of, negated, paired_difference
 from casmap.evaluation.table import FORMULAS
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
@@ -28,7 +28,7 @@ PAPER = {TOTAL_VARIATION: "2,500 and 7,000", ENTROPY: "0.05 and 0.21", SPREAD: "
 
 
 def run_statistics(setting: Setting, *, mappings: Files = None, out: Path, reporter: Reporter = SILENT) -> Outcome:
-    """Measure the masks of all photos, central crop: of mappings named, or of CASM and Baseline."""
+    """Measure the masks of all photos, central crop, of the given mappings, or of CASM and Baseline."""
     entries = Entries.open("statistics", setting, mappings=mappings, out=out, reporter=reporter)
     found = {
         name: entries.study.part(name, partial(measure, mapper, entries.photos, reporter))
@@ -49,7 +49,7 @@ def measure(mapper: SaliencyMapper, photos: PhotoSet, reporter: Reporter) -> dic
 
 
 def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Outcome:
-    """A row for each statistic, a column for each mapping; papers: the first two are those the paper speaks of."""
+    """One row for each statistic, one column for each mapping; papers: the first two are CASM and Baseline."""
     volumes = {name: np.asarray(of[AREA], np.float64) for name, of in found.items()}
     spreads = {name: Number(spread(of), *bootstrap_statistic(of, spread)) for name, of in volumes.items()}
     numbers = {name: {key: mean_of(of[key]) for key in SHOWN} | {SPREAD: spreads[name]} for name, of in found.items()}
@@ -66,33 +66,33 @@ def statistics(found: dict[str, dict[str, Any]], data: str, papers: bool) -> Out
     return Outcome(
         "statistics", "Basic statistics of the masks",
         f"{data}; {photos} photos, central crop, masks before any threshold; 95 % intervals over photos. {FORMULAS}. "
-        "Total variation grows with the side of the picture.",
+        "Total variation grows with the side of the image.",
         ["", *found, "in the paper: CASM and Baseline"], rows, records,
-        {"": histograms(panels, "Masks, photo by photo")}, claims(found) if papers else [],
+        {"": histograms(panels, "Masks of all photos")}, claims(found) if papers else [],
     )  # fmt: skip
 
 
 def claims(found: dict[str, dict[str, Any]]) -> list[Claim]:
-    """Of the first mapping beside the second."""
+    """Claims about the first mapping compared with the second."""
     (ours, a), (theirs, b) = list(found.items())[:2]
 
-    def less_spread(pairs: npt.NDArray[np.float64]) -> float:
+    def spread_difference(pairs: npt.NDArray[np.float64]) -> float:
         return spread(pairs[:, 0]) - spread(pairs[:, 1])
 
     pairs = np.column_stack([b[AREA], a[AREA]])
-    less = Number(less_spread(pairs), *bootstrap_statistic(pairs, less_spread))
-    says = {key: f"{ours}'s masks have a lower {key} than {theirs}'s" for key in (TOTAL_VARIATION, ENTROPY)}
-    below = {key: apart(a[key], b[key]) for key in says} | {SPREAD: less}
-    shown = below | {SPREAD: turned(less)}
-    says[SPREAD] = f"The volume of {ours}'s masks varies more than that of {theirs}'s"
+    lower = Number(spread_difference(pairs), *bootstrap_statistic(pairs, spread_difference))
+    statements = {key: f"{ours}'s masks have a lower {key} than {theirs}'s" for key in (TOTAL_VARIATION, ENTROPY)}
+    below = {key: paired_difference(a[key], b[key]) for key in statements} | {SPREAD: lower}
+    shown = below | {SPREAD: negated(lower)}
+    statements[SPREAD] = f"The volume of {ours}'s masks varies more than that of {theirs}'s"
     return [
-        Claim(said, PAPER[key], f"{ours} - {theirs}: {text(shown[key], signed=True)}", verdict_below([below[key]]))
-        for key, said in says.items()
+        Claim(statement, PAPER[key], f"{ours} - {theirs}: {text(shown[key], signed=True)}", verdict_below([below[key]]))
+        for key, statement in statements.items()
     ]
 
 
 def text(number: Number, signed: bool = False) -> str:
-    """A number with its interval, in as many digits as its size asks for.
+    """A number with its interval, with digits that suit its magnitude.
 
     >>> text(Number(2510.2, 2400, 2600)), text(Number(0.0512, 0.05, 0.06), signed=True), text(Number(-63.78, -65, -61))
     ('2,510 [2,400, 2,600]', '+0.051 [+0.050, +0.060]', '-63.8 [-65.0, -61.0]')

@@ -1,4 +1,4 @@
-"""The folder of a study: it goes on where it was stopped, and refuses other options than those it was begun with."""
+"""The folder of a study: a second run resumes, and options that differ from the first run are refused."""
 
 import hashlib
 import json
@@ -10,17 +10,17 @@ from typing import Any
 from casmap.io.atomic import write_whole
 from casmap.io.kept_options import keep_options, read_options
 
-DAMAGED = "delete it, and that part of the study is done again"
+DAMAGED = "delete it to repeat that part of the study"
 
 
 class Study:
-    """Options that are kept, and parts that are done once: each is a file, written whole when it is done.
+    """Options that are saved, and parts that are computed once: each is a file, written when it is complete.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> Study(folder, {"seed": 0}).part("a", lambda: {"LE": 0.3})
     {'LE': 0.3}
-    >>> Study(folder, {"seed": 0}).part("a", lambda: {"LE": 0.5})  # not made again
+    >>> Study(folder, {"seed": 0}).part("a", lambda: {"LE": 0.5})  # not computed again
     {'LE': 0.3}
     >>> Study(folder, {"seed": 1})
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ class Study:
         keep_options(kept, options, "go on with the same options, or choose another --out")
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `make` gave when the part was done, now or before."""
+        """The result of `make`, from now or from an earlier run."""
         readable, exact = re.sub(r"[^A-Za-z0-9.-]+", "-", name), hashlib.sha256(name.encode()).hexdigest()[:8]
         path = self.folder / "parts" / f"{readable[:60]}-{exact}.json"
         if not path.exists():

@@ -1,4 +1,4 @@
-"""Table 1 on your photos, as a study: rows for wide and narrow terminals, all numbers, claims, maps side by side."""
+"""Table 1 as a study: rows for wide and narrow terminals, all numbers, claims, and maps side by side."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,13 +10,22 @@ import numpy.typing as npt
 
 from casmap.data.sources import open_photos
 from casmap.evaluation.evaluate import Number
-from casmap.evaluation.numbers import columns, percent, points, turned
+from casmap.evaluation.numbers import columns, negated, percent, points
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.images import Image, encode_png
 from casmap.io.names import file_name
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.table1_entries import PAPER
-from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
+from casmap.paper.table1_rows import (
+    ALPHA_ONE,
+    OWN_ALPHA,
+    OWN_RULE,
+    Line,
+    Table1,
+    difference,
+    find_baselines,
+    measure_table1,
+)  # fmt: skip
 from casmap.reporting import SILENT, Reporter
 
 MEASURES = {
@@ -24,7 +33,7 @@ MEASURES = {
     "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑", "mask IoU": "mask IoU ↑",
 }  # fmt: skip
 SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑"}
-SIDE = 120  # of a picture on the page
+SIDE = 120  # of an image on the page, in pixels
 
 
 def run_table1(
@@ -32,33 +41,34 @@ def run_table1(
     masks: Path | None = None, split: str | None = None, size: int = 224, unseen: bool = False,
     train: str | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
 ) -> Outcome:  # fmt: skip
-    """Put mappings beside baselines on photos as the command line names them; see `measure_table1`."""
+    """Compare mappings with baselines on photos named as on the command line; see `measure_table1`."""
+    find_baselines(only)  # imports the baselines, so that a missing extra is reported before anything is read
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
     return table1(measure_table1(
         photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, only=only, few=few,
-        to_learn=None if train is None else open_photos(train), reporter=reporter,
+        train_photos=None if train is None else open_photos(train), reporter=reporter,
     ))  # fmt: skip
 
 
 def table1(table: Table1) -> Outcome:
-    """All that was measured, ranked; claims are about rows told the true class, where a class is told."""
+    """All results, ranked; claims are about rows that are given the true class, where a class is given."""
     figures, claims = dict(_figures(table)), list(_claims(table))
     head, rows = _rows(table)
-    text, title = notes(table), "Table 1: beside other methods"
+    text, title = notes(table), "Table 1: comparison with other methods"
     return Outcome("table1", title, text, head, rows, records(table), figures, claims, _summary(table))
 
 
 def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
-    """Head and rows as they are printed."""
+    """Head and rows of the printed table."""
     ours = table.lines[0]
-    words = {"worse": "it is worse", "tie": "a tie", "better": "it is better"}
+    words = {"worse": "row is worse", "tie": "tie", "better": "row is better"}
     first, *others = _measured(table, MEASURES)
-    head = ["", "is told", MEASURES[first], f"{ours.name} - it", *(MEASURES[key] for key in others)]
+    head = ["", "given", MEASURES[first], f"{ours.name} - row", *(MEASURES[key] for key in others)]
 
     rows = [
         [
             line.entry.method + (f"\n({line.entry.paper})" if line.entry.paper else ""),
-            line.entry.told,
+            line.entry.given,
             _percent(line.numbers[first]),
             "" if line is ours else f"{points(d := difference(ours, line))}\n{words[verdict(d)]}",
             *(_percent(line.numbers.get(key)) for key in others),
@@ -72,7 +82,7 @@ def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
 
 
 def _summary(table: Table1) -> tuple[list[str], list[list[Cell]]]:
-    """Head and rows for a narrow terminal: no intervals, and what matters most."""
+    """Head and rows for a narrow terminal: the most important columns, without intervals."""
     ours, measures = table.lines[0], _measured(table, SUMMARY)
     rows = [
         [
@@ -83,109 +93,111 @@ def _summary(table: Table1) -> tuple[list[str], list[list[Cell]]]:
         ]
         for line in table.ranked
     ]
-    head = ["", *(SUMMARY[key] for key in measures), "ms", "it is"]
+    head = ["", *(SUMMARY[key] for key in measures), "ms", "row is"]
     return head, [[Cell(text) for text in row] for row in rows]
 
 
 def notes(table: Table1) -> str:
-    """On what was measured, and what the columns mean."""
+    """How the rows were measured, and what the columns mean."""
     ours, photos = table.lines[0], max(len(line.entry.chosen) for line in table.lines)
+    alone = table.classifier_milliseconds
     whose: dict[str, list[str]] = {}
     for entry in (line.entry for line in table.lines if line.entry.rule is not None):
         assert entry.rule is not None
-        whose.setdefault(entry.rule.words, []).append(entry.method)
-    rules = "; ".join(f"{', '.join(dict.fromkeys(methods))}: {words}" for words, methods in whose.items())
+        whose.setdefault(entry.rule.description, []).append(entry.method)
+    rules = "; ".join(f"{', '.join(dict.fromkeys(methods))}: {rule}" for rule, methods in whose.items())
     lines = [
         f"{photos} photos, central crop; 95 % bootstrap intervals.",
         "LE: the box around the largest component of m >= alpha mean m, alpha = 1. Own alpha: the best of 0.1, 0.2, "
-        "... 3.0 on one half of the photos, used on the other.",
+        "... 3.0 on one half of the photos, used on the other half.",
         f"Authors' rules: {rules}." if rules else "",
-        f"{ours.name} - it: LE of {ours.name} at alpha 1 minus that of the row in the way that is best for it on "
-        "these photos, paired: below 0 the row is worse.",
-        "ms: for a photo, the median of rounds in one run; of those on few photos, when their maps were made.",
-        f"The classifier in {ours.name} alone, in the same engine, takes {_milliseconds(table.bare)} ms, {ours.name} "
-        f"{ours.milliseconds / table.bare:.2f} times that.",
-        "Pictures: every row's map over the same photos, each so bright that its highest hundredth is full, and its "
+        f"given: the input besides the photo. {ours.name} - row: LE of {ours.name} at alpha 1 minus the lowest LE of the "
+        "row on these photos, paired: below 0 the row is worse.",
+        "ms: time for a photo, the median of several rounds in one run; for methods measured on few photos, the time "
+        "when their maps were computed.",
+        f"The classifier in {ours.name} alone, in the same runtime, takes {_milliseconds(alone)} ms, {ours.name} "
+        f"{ours.milliseconds / alone:.2f} times that.",
+        "Images: every row's map over the same photos, each scaled so that its brightest hundredth saturates, with its "
         "box at alpha = 1.",
     ]
     return "\n".join(filter(None, lines))
 
 
 def records(table: Table1) -> list[dict[str, Any]]:
-    """All numbers of each row, shares with their intervals, and how far every mapping is from it."""
+    """All numbers of each row, shares with their intervals, and the difference of every mapping from it."""
     found = []
     for line in table.ranked:
-        record: dict[str, Any] = {"row": line.name, "paper": line.entry.paper, "is told": line.entry.told}
+        record: dict[str, Any] = {"row": line.name, "paper": line.entry.paper, "given": line.entry.given}
         for key, number in line.numbers.items():
             record |= columns(key, number)
         record |= {
             "milliseconds": line.milliseconds, "photos": len(line.entry.chosen), "own alphas": list(line.alphas),
-            "rule": None if line.entry.rule is None else line.entry.rule.words, "its best way": line.strongest,
+            "rule": None if line.entry.rule is None else line.entry.rule.description, "best box rule": line.strongest,
             "paper LE": _paper(table, line),
         }  # fmt: skip
         for place, mine in enumerate(table.lines[: table.mappings]):
             if line is not mine:
                 record |= columns(f"LE difference of {mine.name}" if place else "LE difference", difference(mine, line))
         if line is table.lines[0]:
-            record["classifier alone, milliseconds"] = table.bare
+            record["classifier alone, milliseconds"] = table.classifier_milliseconds
         else:
-            record["it is"] = verdict(difference(table.lines[0], line))
+            record["verdict"] = verdict(difference(table.lines[0], line))
         found.append(record)
     return found
 
 
 def _claims(table: Table1) -> Iterator[Claim]:
-    """CASM beside each row of the paper's: the paper has it worse, or better, and here it may be neither."""
+    """CASM compared with each row of the paper: higher or lower LE than in the paper's table."""
     casm, ours = _casm(table), PAPER["CASM"]
     for line in table.ranked:
         paper = _paper(table, line)
-        if paper is not None and line is not casm and line.entry.told != "the predicted class":
-            higher, apart = ours < paper, difference(casm, line)
+        if paper is not None and line is not casm and line.entry.given != "the predicted class":
+            higher, gap = ours < paper, difference(casm, line)
             yield Claim(
                 f"{line.entry.method} has a {'higher' if higher else 'lower'} LE than CASM",
                 f"{paper} and {ours}",
-                f"CASM - it {points(apart)}",
-                verdict_below([apart if higher else turned(apart)]),
+                f"CASM - row {points(gap)}",
+                verdict_below([gap if higher else negated(gap)]),
             )
 
 
 def _casm(table: Table1) -> Line:
-    """The mapping that stands for the paper's: the one of that name, or the first."""
+    """The mapping that is compared with the paper's CASM: the one of that name, or the first."""
     mappings = table.lines[: table.mappings]
     return next((line for line in mappings if line.name == "CASM"), mappings[0])
 
 
 def _paper(table: Table1, line: Line) -> float | None:
-    """LE in percent in the paper's table."""
+    """The LE of the paper's table, in percent."""
     return PAPER["CASM"] if line is _casm(table) else line.entry.paper_le
 
 
-def verdict(apart: Number) -> str:
-    """A difference in a word.
+def verdict(gap: Number) -> str:
+    """A difference of LE in one word.
 
     >>> verdict(Number(-0.1, -0.2, -0.05)), verdict(Number(0.0, -0.1, 0.1)), verdict(Number(0.1, 0.05, 0.2))
     ('worse', 'tie', 'better')
     """
-    return "worse" if apart.high < 0 else "better" if apart.low > 0 else "tie"
+    return "worse" if gap.high < 0 else "better" if gap.low > 0 else "tie"
 
 
 def _figures(table: Table1) -> Iterator[tuple[str, bytes]]:
-    """The photos in a row, and each row's maps over them, by the ends of the files' names."""
-    if photos := [table.crops.pictures[i] for i in table.shown]:
+    """The photos side by side, and each row's maps over them, by the endings of the files' names."""
+    if photos := [table.crops.images[i] for i in table.shown]:
         yield "-the photos", _strip(photos)
         for line in table.ranked:
             yield f"-maps of {file_name(line.name)}", _strip(list(map(_shown, photos, line.shown)))
 
 
 def _shown(photo: Image, mask: npt.NDArray[np.floating]) -> Image:
-    """A photo with a map and its box, also where most of the map is next to nothing."""
+    """A photo with a map and its box, visible even if most of the map is close to 0."""
     brightest = max(float(np.quantile(mask, 0.99)), float(mask.mean()), 1e-9)
     brighter = np.minimum(mask / brightest, 1).astype(np.float32)
     return SaliencyMap(photo, brighter).overlay(float(mask.mean() / brightest / max(brighter.mean(), 1e-9)))
 
 
 def _strip(images: list[Image]) -> bytes:
-    """Pictures in a row, as a PNG."""
+    """Images side by side, as a PNG."""
     small = [cv2.resize(image, (SIDE, SIDE), interpolation=cv2.INTER_AREA) for image in images]
     return encode_png(np.hstack([np.pad(image, ((0, 0), (0, 4), (0, 0)), constant_values=255) for image in small]))
 

@@ -1,4 +1,4 @@
-"""Who enters Table 1: mappings, baselines told the true or the predicted class, centre box and whole picture."""
+"""The entries of Table 1: mappings, baselines with the true or the predicted class, centre box and whole photo."""
 
 import hashlib
 import inspect
@@ -39,36 +39,36 @@ from casmap.training.first_classifier import first_classifier
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
-BATCH = 8  # photos that a network sees at a time; their maps are then kept
-# Programs that baselines work with, beside their own.
+BATCH = 8  # photos that a network processes at a time; their maps are then saved
+# Modules that baselines use, besides their own.
 SHARED = (relevance, blurring, black_box, class_activation, folding)
-folded_once = lru_cache(maxsize=2)(folding.folded)  # a copy for all baselines, and one of a ResNet-18
-PAPER = {"CASM": 36.1, "Baseline": 53.5}  # LE of the paper's own two, in percent
-# A ResNet-18 for the baselines that a backbone does not suit: no ReLU, no linear head, no feature maps. It learns at
-# 128 px, for time's sake, whatever the size of the pictures that it is then shown.
+folded_once = lru_cache(maxsize=2)(folding.folded)  # one copy for all baselines, and one of a ResNet-18
+PAPER = {"CASM": 36.1, "Baseline": 53.5}  # LE of the paper's own two methods, in percent
+# A ResNet-18 for baselines that cannot explain the backbone: no ReLU, no linear head, no feature maps. It is trained
+# at 128 px to save time, whatever the size of the images that it explains.
 FALLBACK = QUICK.replace(backbone="resnet18", size=128, first_epochs=30, first_steps=None)
-FAILURES = (RuntimeError, NotImplementedError, AttributeError, IndexError)  # of libraries, in what they do not know
+FAILURES = (RuntimeError, NotImplementedError, AttributeError, IndexError)  # raised by libraries for unknown layers
 
 Work = Callable[[Indices], object]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row to be: who marks pixels, and in which photos.
+    """One row before it is measured: who makes the masks, and for which photos.
 
-    method: rows of one method take the same time. paper: whose it is. told: what it is told beside the photo. chosen:
-    numbers of photos. masks: numbers of photos (n,) -> masks (n, S, S). work: the same, made anew each time. sees: the
-    class (N,) that it tells, if it does. rule: its authors' way to an object. batch: photos to ask it for at a time.
-    seconds: of the masks made before, for a photo, where making them anew would take minutes. paper_le: its LE in the
-    paper's Table 1, in percent.
+    method: rows of one method take the same time. given: the input besides the photo. chosen: indices of photos. masks:
+    indices of photos (n,) -> masks (n, S, S). work: the same, computed anew each time. predicted: the class (N,) that
+    it predicts, if it does. rule: its authors' way to a box. batch: photos at a time. paper: its reference. seconds:
+    the time of saved masks for a photo, if computing them anew would take minutes. paper_le: its LE in the paper's
+    Table 1, in percent.
     """
 
     method: str
-    told: str
+    given: str
     chosen: Indices
     masks: Callable[[Indices], Floats]
     work: Work
-    sees: Indices | None = None
+    predicted: Indices | None = None
     rule: Rule | None = None
     batch: int = BATCH
     paper: str = ""
@@ -77,66 +77,66 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As the row is called."""
-        return f"{self.method}, {self.told}" if "class" in self.told else self.method
+        """The name of the row."""
+        return f"{self.method}, {self.given}" if "class" in self.given else self.method
 
 
-def see(classifier: Classifier, pictures: npt.NDArray[np.uint8]) -> Indices:
-    """The classes (N,) that a classifier sees in pictures (N, S, S, 3)."""
-    parts = [pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH)]
+def predict_classes(classifier: Classifier, images: npt.NDArray[np.uint8]) -> Indices:
+    """The predicted classes (N,) of images (N, S, S, 3)."""
+    parts = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
     with torch.no_grad():
         logits = [classifier(normalised(part, classifier.mean, classifier.std)) for part in parts]
     return np.concatenate([part.argmax(dim=1).numpy() for part in logits])
 
 
 def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops) -> Entry:
-    """A mapping: told nothing, in all photos."""
+    """A mapping: it is given nothing but the photo, and is measured on all photos."""
     system = system_of(mapper, photos)
-    parts = [system(crops.pictures[start : start + BATCH]) for start in range(0, len(crops), BATCH)]
+    parts = [system(crops.images[start : start + BATCH]) for start in range(0, len(crops), BATCH)]
     found = np.concatenate([masks for masks, _ in parts])
-    classes = [seen for _, seen in parts if seen is not None]
+    classes = [predicted for _, predicted in parts if predicted is not None]
     return Entry(
         name, "nothing", np.arange(len(crops)), lambda chosen: found[chosen],
-        lambda chosen: system(crops.pictures[chosen]), np.concatenate(classes) if classes else None,
+        lambda chosen: system(crops.images[chosen]), np.concatenate(classes) if classes else None,
         paper_le=PAPER.get(name),
     )  # fmt: skip
 
 
-def bare(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
-    """The pass of a mapping's own classifier alone, in the same engine, from pictures to logits."""
+def classifier_pass(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
+    """The forward pass of a mapping's own classifier alone, in the same runtime, from images to logits."""
     network = mapper.network
     session = None if isinstance(network, SaliencyNetwork) else InferenceSession(classifier_alone(path))
 
     def work(chosen: Indices) -> object:
-        pictures = crops.pictures[chosen]
+        images = crops.images[chosen]
         if crops.size != mapper.size:
-            pictures = np.stack([resize(picture, mapper.size, "crop") for picture in pictures])
-        images = normalised(pictures, network.mean, network.std)
+            images = np.stack([resize(image, mapper.size, "crop") for image in images])
+        tensors = normalised(images, network.mean, network.std)
         if session is not None:
-            return session.run(["logits"], {"images": images.contiguous().numpy()})
+            return session.run(["logits"], {"images": tensors.contiguous().numpy()})
         assert isinstance(network, SaliencyNetwork)
         with torch.inference_mode():
-            return network.encoder(images.to(memory_format=torch.channels_last))  # as `run` has them
+            return network.encoder(tensors.to(memory_format=torch.channels_last))  # the layout of `run`
 
     return work
 
 
 def constant_entries(crops: Crops) -> Iterator[Entry]:
-    """What needs no network."""
+    """The centre box and the whole photo, which need no network."""
 
     def masks(system: System, chosen: Indices) -> Floats:
-        return system(crops.pictures[chosen])[0]
+        return system(crops.images[chosen])[0]
 
-    for name, system in (("centre box", center_system), ("whole picture", whole_system)):
+    for name, system in (("centre box", center_system), ("whole photo", whole_system)):
         of = partial(masks, system)
         yield Entry(name, "nothing", np.arange(len(crops)), of, of)
 
 
 class BaselineMaps:
-    """A baseline at work: makes the maps of photos once, and keeps them in a folder, a file for each photo and class.
+    """The maps of a baseline, computed once and saved in a folder, one file for each photo and class.
 
-    The folder's name goes by the program and the weights of the method and of the classifier, too: maps of another
-    state of any of them are not taken. The predicted class, where it is the true one, is not asked twice.
+    The folder's name depends on the source code and the weights of the method and of the classifier: maps of another
+    version are not reused. If the predicted class is the true one, the map is computed once.
     """
 
     def __init__(self, baseline: Baseline, method: Method, classifier: Classifier, crops: Crops, folder: Path) -> None:
@@ -144,32 +144,35 @@ class BaselineMaps:
         self.quick = folded_once(classifier)
         kind = method if inspect.isfunction(method) else type(method)
         programs = "".join(map(inspect.getsource, (inspect.getmodule(kind) or kind, *SHARED)))
-        learned = getattr(method, "network", None)
-        weights = [fingerprint(f) for f in (classifier, learned) if isinstance(f, torch.nn.Module)]
+        trained = getattr(method, "network", None)
+        weights = [fingerprint(f) for f in (classifier, trained) if isinstance(f, torch.nn.Module)]
         state = hashlib.sha256(" ".join([str(baseline.masks), programs, *weights]).encode()).hexdigest()[:8]
         self.folder = folder / f"{baseline.name} {state}".replace(" ", "-")
 
-    def entries(self, seen: Indices, knows: bool, shown_boxes: npt.NDArray[np.bool_], few: int) -> Iterator[Entry]:
-        """A row for each class that it is told; in few photos if it is slow, in those not shown if it was shown boxes.
+    def entries(
+        self, predicted: Indices, matches: bool, trained_on: npt.NDArray[np.bool_], few: int
+    ) -> Iterator[Entry]:
+        """One row for each class that the baseline is given, on `few` photos or less if it is slow.
 
-        seen: the classes (N,) that the classifier sees. knows: its classes are the photos'.
+        predicted: the classifier's classes (N,). matches: whether its classes are the photos'. trained_on: photos (N,)
+        whose boxes a baseline that uses boxes was trained on; it is measured on the others.
         """
-        baseline, sees, work = self.baseline, seen if knows else None, partial(self.explain, seen)
-        if baseline.told == "class":
-            told = {"the true class": self.crops.labels} if knows else {}
-            told["the predicted class"] = seen
+        baseline, shown, work = self.baseline, predicted if matches else None, partial(self.explain, predicted)
+        if baseline.uses == "class":
+            given = {"the true class": self.crops.labels} if matches else {}
+            given["the predicted class"] = predicted
         else:
-            told = {"nothing" if baseline.told == "nothing" else "boxes, in training": np.zeros_like(seen)}
-        given = max(1, few // baseline.slow) if baseline.slow else None
-        chosen = np.flatnonzero(~shown_boxes) if baseline.told == "boxes" else self.crops.few(given)
-        for what, classes in told.items():
+            given = {"nothing" if baseline.uses == "nothing" else "boxes, in training": np.zeros_like(predicted)}
+        count = max(1, few // baseline.slow) if baseline.slow else None
+        chosen = np.flatnonzero(~trained_on) if baseline.uses == "boxes" else self.crops.few(count)
+        for what, classes in given.items():
             yield Entry(
-                baseline.name, what, chosen, partial(self.masks, classes), work, sees, baseline.rule, baseline.batch,
+                baseline.name, what, chosen, partial(self.masks, classes), work, shown, baseline.rule, baseline.batch,
                 baseline.paper, partial(self.seconds, classes) if baseline.slow else None, baseline.paper_le,
             )  # fmt: skip
 
     def masks(self, classes: Indices, chosen: Indices) -> Floats:
-        """Masks (n, S, S) of the chosen photos for their classes, each made only if it is not kept."""
+        """Masks (n, S, S) of the chosen photos for their classes, computed unless they are saved."""
         kept = [self._find(i, classes) for i in chosen]
         absent = chosen[[found is None for found in kept]]
         if len(absent):
@@ -187,20 +190,20 @@ class BaselineMaps:
         return torch.cat(full)[:, 0].numpy()
 
     def seconds(self, classes: Indices, chosen: Indices) -> float:
-        """What a map of the chosen photos took when it was made; the median."""
+        """The median time of a map of the chosen photos when it was computed."""
         return float(np.median([found[1] for i in chosen if (found := self._find(i, classes)) is not None]))
 
     def explain(self, classes: Indices, chosen: Indices) -> torch.Tensor:
-        """Maps (n, h, w) from 0 to 1 of the chosen photos for their classes (N,), made anew."""
+        """Maps (n, h, w) from 0 to 1 of the chosen photos for their classes (N,), computed anew."""
         f = self.quick
-        images = normalised(self.crops.pictures[chosen], f.mean, f.std)
+        images = normalised(self.crops.images[chosen], f.mean, f.std)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of libraries are to their authors
+            warnings.simplefilter("ignore")  # deprecation warnings of the libraries
             maps = self.method(f, images, torch.from_numpy(classes[chosen]))
         return maps if self.baseline.masks else min_max(maps, torch.finfo(maps.dtype).tiny)
 
     def _find(self, number: int, classes: Indices) -> tuple[npt.NDArray[np.float32], float] | None:
-        """A map (h, w) and the seconds that it took, if it was made; a damaged file counts as none."""
+        """A saved map (h, w) and the seconds that it took; None if there is none or its file is damaged."""
         try:
             with np.load(self._path(number, classes)) as file:
                 return file["map"].astype(np.float32), float(file["seconds"])
@@ -212,15 +215,15 @@ class BaselineMaps:
         return self.folder / f"{name}-{classes[number]}.npz"
 
 
-def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, seen: Indices, folder: Path) -> BaselineMaps:
-    """A baseline at work on the classifier of the data, which sees the classes (N,), or on a ResNet-18 instead.
+def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, predicted: Indices, folder: Path) -> BaselineMaps:
+    """The maps of a baseline for the classifier of `data`, which predicts the classes (N,), or for a ResNet-18.
 
-    Whether it suits a classifier shows when it is asked for one map, which is kept.
+    Whether the baseline suits the classifier is tested by computing one map, which is saved.
     """
     try:
         maps = BaselineMaps(baseline, baseline.ready(data), data.classifier, crops, folder)
         try:
-            maps.masks(seen, crops.drawn[:1])
+            maps.masks(predicted, crops.shuffled[:1])
         except FAILURES as error:
             raise UnsupportedBackbone(str(error)) from error
         return maps
@@ -228,14 +231,14 @@ def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, seen: Indices,
         name, without = FALLBACK.backbone, f"{baseline.name} cannot explain a {data.classifier.backbone}"
         if data.photos is None:
             raise UserError(
-                f"{without}: with --train PHOTOS it explains a {name} trained on them; or name others with --only."
+                f"{without}: add --train PHOTOS to explain a {name} trained on them, or name baselines with --only."
             ) from error
-        data.reporter.message(f"{without}, and explains a {name} instead: {error}")
-    learned = data.folder / name
-    run = Run(learned, FALLBACK, resume=True, reporter=data.reporter)
+        data.reporter.message(f"{without} and explains a {name} instead: {error}")
+    trained_in = data.folder / name
+    run = Run(trained_in, FALLBACK, resume=True, reporter=data.reporter)
     with run.started(data.photos):
         trained, _ = first_classifier(data.photos, FALLBACK, run)
     classifier = trained.cpu().eval().requires_grad_(False)
-    instead = replace(data, classifier=classifier, file=learned / "classifier.safetensors", folder=learned)
+    instead = replace(data, classifier=classifier, file=trained_in / "classifier.safetensors", folder=trained_in)
     renamed = replace(baseline, name=f"{baseline.name} (of a {name})", paper_le=None)
     return BaselineMaps(renamed, renamed.ready(instead), classifier, crops, folder)

@@ -1,4 +1,4 @@
-"""The rows of Table 1: mappings beside every baseline, on the same photos, classifier and protocol."""
+"""The rows of Table 1: mappings and every baseline, on the same photos, classifier and protocol."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from casmap.baselines import BASELINES, Baseline, TrainingData, find_baseline
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Floats, Number, measure_masks, own_alpha_errors
-from casmap.evaluation.numbers import apart, mean_of
+from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.install_hint import install_hint
@@ -26,96 +26,106 @@ from casmap.models.classifier import Classifier
 from casmap.models.files import save_classifier
 from casmap.paper.crops import Crops, Indices, read_crops
 from casmap.paper.study import DAMAGED, Study
-from casmap.paper.table1_entries import Entry, Work, bare, constant_entries, mapping_entry, maps_of, see
+from casmap.paper.table1_entries import (
+    Entry,
+    Work,
+    classifier_pass,
+    constant_entries,
+    mapping_entry,
+    maps_of,
+    predict_classes,
+)
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
 
 SHOWN = 7  # photos on the page
 ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
-ROUNDS, PATIENCE, BATCH = 5, 10.0, 8  # of timing, the seconds that all rounds of one way may take, photos at a time
-REST = 0.1  # seconds for which threads of the work before may still spin, and take a core from the one timed
+ROUNDS, PATIENCE, BATCH = 5, 10.0, 8  # rounds of timing, seconds for all rounds of one method, photos at a time
+REST = 0.1  # seconds to wait: threads of the previous work may still spin and take a core
 
 
 @dataclass(frozen=True)
 class Line:
-    """An entry as it was measured. errors: LE photo by photo, for each way of making a box of a map."""
+    """A measured entry. errors: LE of each photo, for each way of turning a map into a box."""
 
     entry: Entry
     numbers: dict[str, Number]
     errors: dict[str, Floats] = field(repr=False)
     alphas: tuple[float, float]
     milliseconds: float
-    shown: Floats = field(repr=False)  # masks (n, S, S) for the page
+    shown: Floats = field(repr=False)  # masks (n, S, S) on the page
 
     @property
     def name(self) -> str:
-        """As the row is called."""
+        """The name of the row."""
         return self.entry.name
 
     @property
     def strongest(self) -> str:
-        """The way in which it errs least; of equals the first."""
+        """The way of turning a map into a box that has the lowest LE; the first in a tie."""
         return min(self.errors, key=lambda way: float(self.errors[way].mean()))
 
 
 @dataclass(frozen=True)
 class Table1:
-    """All rows, those of the mappings first; and the milliseconds of the first mapping's classifier alone."""
+    """All rows, the mappings first, and the milliseconds of the first mapping's classifier alone."""
 
     lines: list[Line]
     mappings: int
-    bare: float
+    classifier_milliseconds: float
     crops: Crops
-    shown: list[int]  # numbers of the photos on the page
+    shown: list[int]  # indices of the photos on the page
 
     @property
     def ranked(self) -> list[Line]:
-        """The rows, fewest errors at alpha 1 first."""
+        """The rows, the lowest LE at alpha 1 first."""
         return sorted(self.lines, key=lambda line: float(line.errors[ALPHA_ONE].mean()))
 
 
 def measure_table1(
     photos: PhotoSet, *, mappings: Sequence[Path], classifier: str, out: Path, size: int = 224, unseen: bool = False,
-    to_learn: PhotoSet | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
+    train_photos: PhotoSet | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
 ) -> Table1:  # fmt: skip
-    """Measure mappings and baselines on annotated photos; what is made is kept in `out`: a second start goes on.
+    """Measure mappings and baselines on annotated photos; results are saved in `out`, and a second run resumes.
 
-    unseen: the photos' classes may be new to the classifier; then baselines have the predicted class only.
-    to_learn: photos with classes, for the baselines that learn from them. only: some baselines by name. few: photos
-    for those that take seconds for each.
+    unseen: the classifier may not know the photos' classes; then baselines are given the predicted class only.
+    train_photos: photos with classes, for the baselines that must be trained. only: names of baselines. few: photos for
+    baselines that take seconds for each.
     """
-    f, knows = open_classifier(classifier, photos)
-    if not knows and not unseen:
+    f, matches = open_classifier(classifier, photos)
+    if not matches and not unseen:
         raise UserError(
-            f"The classifier {classifier} does not know exactly the {len(photos.classes)} classes of the photos: "
-            "name one trained on them with --classifier, or let it explain the class that it sees with --unseen."
+            f"The classifier {classifier} does not have exactly the {len(photos.classes)} classes of the photos: name "
+            "one trained on them with --classifier, or add --unseen to explain the predicted class only."
         )
     mappers = [SaliencyMapper.load(path) for path in mappings]
     crops = read_crops(photos, size)
-    to_fit = np.array([is_tuning(name, 0.5) for name in crops.names])
-    baselines = choose_baselines(only, to_learn, photos if knows else None, to_fit, reporter)
+    for_training = np.array([is_tuning(name, 0.5) for name in crops.names])
+    baselines = choose_baselines(only, train_photos, photos if matches else None, for_training, reporter)
     begin(out, f, crops)
     file = out / "classifier.safetensors"
-    if knows:
-        save_classifier(file, f, list(photos.classes), {"origin": "What the baselines explain."})
-    seen, learned = see(f, crops.pictures), out
-    if to_learn is not None:  # another folder for others
-        content = json.dumps([list(to_learn.classes), list(to_learn.names), to_learn.labels.tolist()])
-        learned = out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    if matches:
+        save_classifier(file, f, list(photos.classes), {"origin": "The classifier that the baselines explain."})
+    predicted, trained_in = predict_classes(f, crops.images), out
+    if train_photos is not None:  # other photos get another folder
+        content = json.dumps([list(train_photos.classes), list(train_photos.names), train_photos.labels.tolist()])
+        trained_in = out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
     sizes = [np.prod(truth.boxes[:, 2:] - truth.boxes[:, :2], axis=1) for truth in crops.truths]
     largest = np.stack([truth.boxes[of.argmax()] for truth, of in zip(crops.truths, sizes, strict=True)])
-    material = TrainingData(f, file, to_learn, crops.pictures[to_fit], largest[to_fit], learned, reporter)
-    entries = [mapping_entry(*named, photos, crops) for named in zip(names_of(list(mappings)), mappers, strict=True)]
+    material = TrainingData(
+        f, file, train_photos, crops.images[for_training], largest[for_training], trained_in, reporter
+    )
+    entries = [mapping_entry(*pair, photos, crops) for pair in zip(names_of(list(mappings)), mappers, strict=True)]
     for baseline in baselines:
-        maps = maps_of(baseline, material, crops, seen, out / "maps")
-        classes = seen if maps.classifier is f else see(maps.classifier, crops.pictures)
-        entries += maps.entries(classes, knows, to_fit, few)
+        maps = maps_of(baseline, material, crops, predicted, out / "maps")
+        classes = predicted if maps.classifier is f else predict_classes(maps.classifier, crops.images)
+        entries += maps.entries(classes, matches, for_training, few)
     entries += constant_entries(crops)
-    alone = bare(mappings[0], mappers[0], crops)
+    alone = classifier_pass(mappings[0], mappers[0], crops)
     works = list(dict.fromkeys([alone, *(entry.work for entry in entries if entry.seconds is None)]))
     times = dict(zip(works, milliseconds(works, len(crops)), strict=True))
     everywhere = reduce(np.intersect1d, [entry.chosen for entry in entries])
-    show = crops.drawn[np.isin(crops.drawn, everywhere)][:SHOWN]
+    show = crops.shuffled[np.isin(crops.shuffled, everywhere)][:SHOWN]
     lines = []
     for entry in entries:
         parts = np.array_split(entry.chosen, -(-len(entry.chosen) // entry.batch))
@@ -125,44 +135,51 @@ def measure_table1(
     return Table1(lines, len(mappings), times[alone], crops, show.tolist())
 
 
+def find_baselines(only: Sequence[str]) -> list[Baseline]:
+    """The named baselines, or all in the order of the paper's table, then newer ones, then those that are trained."""
+    if only:
+        known = [find_baseline(name) for name in only]
+    else:
+        known = sorted(BASELINES.values(), key=lambda b: (b.learn is not None, b.paper_le is None, -(b.paper_le or 0)))
+    return list({baseline.name: baseline for baseline in known}.values())
+
+
 def choose_baselines(
-    only: Sequence[str], to_learn: PhotoSet | None, photos: PhotoSet | None, to_fit: npt.NDArray[np.bool_],
+    only: Sequence[str], train_photos: PhotoSet | None, photos: PhotoSet | None, for_training: npt.NDArray[np.bool_],
     reporter: Reporter,
 ) -> list[Baseline]:  # fmt: skip
-    """The baselines asked for, which must be possible; or all, but those for which something is missing; it is named.
+    """The named baselines, an error if one is impossible; or all, without those that lack a requirement.
 
-    to_learn: photos to learn from. photos: those to measure on, if the classifier knows their classes. to_fit (N,):
-    those of them whose boxes may be shown. All stand as in the paper's table, newer ones after those, and last what
-    learns.
+    train_photos: photos to train on. photos: those to measure on, if the classifier knows their classes. for_training
+    (N,): photos whose boxes may be used in training.
     """
-    known = [find_baseline(name) for name in only] or BASELINES.values()
-    in_order = sorted(known, key=lambda b: (b.learn is not None, b.paper_le is None, -(b.paper_le or 0)))
-    if to_learn is not None and photos is not None and list(to_learn.classes) != list(photos.classes):
-        raise UserError("The photos to train on are of other classes than those to measure on.")
-    chosen = list({baseline.name: baseline for baseline in (known if only else in_order)}.values())
+    if train_photos is not None and photos is not None and list(train_photos.classes) != list(photos.classes):
+        raise UserError("The photos of --train have other classes than the photos of DATA.")
+    chosen = find_baselines(only)
     missing = {}
     for baseline in chosen:
         if baseline.extra is not None and find_spec(baseline.extra) is None:
             missing[baseline.name] = install_hint(baseline.extra)
-        elif baseline.told == "boxes":
-            if to_fit.all() or not to_fit.any():
+        elif baseline.uses == "boxes":
+            if for_training.all() or not for_training.any():
                 missing[baseline.name] = "more photos"
         elif baseline.learn is not None and photos is None:
             missing[baseline.name] = "a --classifier of the photos' classes"
-        elif baseline.learn is not None and to_learn is None:
+        elif baseline.learn is not None and train_photos is None:
             missing[baseline.name] = "--train PHOTOS of the same classes"
     if missing:
-        told = ", ".join(f"{name} ({what})" for name, what in missing.items())
+        listed = ", ".join(f"{name} ({what})" for name, what in missing.items())
         if only:
-            raise UserError(f"Not possible, for want of what is in brackets: {told}.")
-        reporter.message(f"Left out, for want of what is in brackets: {told}.")
+            raise UserError(f"Not possible (missing requirement in parentheses): {listed}.")
+        reporter.message(f"Skipped (missing requirement in parentheses): {listed}.")
     return [baseline for baseline in chosen if baseline.name not in missing]
 
 
 def milliseconds(works: Sequence[Work], photos: int) -> list[float]:
-    """For a photo, the median over rounds in which each has its turn; a work is given the numbers of the photos.
+    """The milliseconds of each work for a photo: the median over rounds in which the works take turns.
 
-    A first turn with one photo warms it up, a second tells how many its patience allows, one at least.
+    A work is called with indices of photos: once with one photo to warm up, once to find how many photos the time
+    limit allows, at least one.
 
     >>> sleeping, idle = milliseconds([lambda chosen: time.sleep(0.001 * len(chosen)), len], photos=3)
     >>> sleeping > idle
@@ -175,7 +192,7 @@ def milliseconds(works: Sequence[Work], photos: int) -> list[float]:
 
 
 def _seconds(work: Work, count: int) -> float:
-    """How long it works on each of the first `count` photos, in all; after a rest."""
+    """The seconds of a work on the first `count` photos, measured after a pause."""
     time.sleep(REST)
     began = time.perf_counter()
     work(np.arange(count))
@@ -183,30 +200,30 @@ def _seconds(work: Work, count: int) -> float:
 
 
 def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
-    """The folder of the study: maps are kept in it for one classifier and one set of pictures; others are refused."""
+    """The folder of the study, which holds maps of one classifier and one set of photos; others are refused."""
     old, kept = out / "setting.json", out / "options.json"
-    if old.exists() and not kept.exists():  # as 0.1.0 had it
+    if old.exists() and not kept.exists():  # the file of 0.1.0
         before = read_options(old, DAMAGED)
         write_whole(
             kept, json.dumps({key: value if key == "size" else str(value)[:8] for key, value in before.items()})
         )
-    pictures = hashlib.sha256("\n".join(crops.names).encode() + crops.pictures.tobytes()).hexdigest()
-    return Study(out, {"size": crops.size, "photos": pictures[:8], "classifier": fingerprint(classifier)[:8]})
+    photos = hashlib.sha256("\n".join(crops.names).encode() + crops.images.tobytes()).hexdigest()
+    return Study(out, {"size": crops.size, "photos": photos[:8], "classifier": fingerprint(classifier)[:8]})
 
 
 def measure(entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices) -> Line:
-    """A row: all that `measure_masks` tells, LE at the row's own alpha, and by its authors' rule."""
-    mapped = crops.mapped(entry.chosen, masks, entry.sees)
-    row = measure_masks(entry.name, mapped)
-    own, alphas = own_alpha_errors(mapped)
+    """A row: all measures of `measure_masks`, and LE at the row's own alpha and by its authors' rule."""
+    predictions = crops.predictions(entry.chosen, masks, entry.predicted)
+    row = measure_masks(entry.name, predictions)
+    own, alphas = own_alpha_errors(predictions)
     errors = {ALPHA_ONE: row.values["LE"], OWN_ALPHA: own}
     if entry.rule is not None:
-        errors[OWN_RULE] = entry.rule.errors(mapped, crops.pictures[entry.chosen])
+        errors[OWN_RULE] = entry.rule.errors(predictions, crops.images[entry.chosen])
     numbers = row.numbers | {f"LE, {way}": mean_of(values) for way, values in errors.items()}
     return Line(entry, numbers, errors, alphas, took, masks[np.searchsorted(entry.chosen, show)])
 
 
 def difference(ours: Line, theirs: Line) -> Number:
-    """LE of a mapping at alpha 1 minus that of a row in its strongest way, on the photos of both: below 0, better."""
+    """LE of a mapping at alpha 1 minus the lowest LE of a row, on their common photos: below 0 the row is worse."""
     _, mine, yours = np.intersect1d(ours.entry.chosen, theirs.entry.chosen, return_indices=True)
-    return apart(ours.errors[ALPHA_ONE][mine], theirs.errors[theirs.strongest][yours])
+    return paired_difference(ours.errors[ALPHA_ONE][mine], theirs.errors[theirs.strongest][yours])

@@ -1,4 +1,4 @@
-"""Table 2: what the score, the shared encoder and the thinning are each good for."""
+"""Table 2: the effect of the score, the shared encoder and the thinning."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,7 @@ import numpy as np
 from casmap.data.photos import PhotoSet
 from casmap.evaluation.evaluate import localization_errors, map_photos
 from casmap.evaluation.localization import continuous_f1, official_metric
-from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
+from casmap.evaluation.numbers import columns, mean_of, negated, paired_difference, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
@@ -29,7 +29,7 @@ BETTER = {"OM": min, "LE": min, "F1": max}
 
 @dataclass(frozen=True)
 class Variant:
-    """A row: E (entropy) or C (classification loss), shared or not, thinning; and the paper's OM, LE, F1 in percent."""
+    """A row: E (entropy) or C (classification loss), shared encoder or not, thinning; the paper's OM, LE, F1."""
 
     letter: str
     score: str
@@ -43,7 +43,7 @@ class Variant:
         return f"({self.letter}) {self.score} {'Y' if self.shared else 'N'} {self.thinning}"
 
     def recipe(self, base: Recipe, photos: int) -> Recipe:
-        """How it is trained; all else is as in the base."""
+        """The recipe of this row; everything else is as in the base."""
         score, encoder = "entropy" if self.score == "E" else "loss", "shared" if self.shared else "separate"
         return thinned(base.replace(score=score, encoder=encoder), self.thinning, photos)
 
@@ -61,20 +61,20 @@ VARIANTS = (
     Variant("j", "E", False, "L", (None, 47.2, None)),
     Variant("k", "E", False, "L100", (None, 46.8, None)),
 )
-# The paper's conclusions: by which measure, and pairs of rows of which the first is better.
+# The paper's conclusions: the measure, and pairs of rows of which the first is better.
 CONCLUSIONS: dict[str, tuple[str, Pairs]] = {
     "Entropy is a better score than the classification loss": ("LE", (("a", "f"), ("b", "g"), ("e", "h"))),
     "The same by the official metric": ("OM", (("a", "f"), ("b", "g"), ("e", "h"))),
-    "By F1 it is the other way round, where the classifier learns": ("F1", (("g", "b"), ("h", "e"))),
+    "By F1 it is the reverse, if the classifier keeps learning": ("F1", (("g", "b"), ("h", "e"))),
     "L, L100 and L1000 are better than FL": ("LE", (("b", "c"), ("e", "c"), ("d", "c"))),
     "FL is better than F": ("LE", (("c", "a"),)),
-    "L100 and L1000 are better than L, closely": ("LE", (("e", "b"), ("d", "b"))),
+    "L100 and L1000 are slightly better than L": ("LE", (("e", "b"), ("d", "b"))),
     "A shared encoder is better than a separate one": ("LE", (("a", "i"), ("b", "j"), ("e", "k"))),
 }
 
 
 def run_table2(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
-    """Train and measure all eleven from the same f(0); what is done is not done again."""
+    """Train and measure all eleven rows from the same f(0); finished rows are not repeated."""
     photos, held_out = setting.both()
     study, trainings = begin("table2", setting, photos, held_out, out, reporter)
     base = algorithm1_only(setting.recipe)
@@ -89,20 +89,20 @@ def run_table2(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> O
 
 
 def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
-    """What run_table2 trains."""
+    """The trainings of run_table2."""
     recipes = {variant.name: variant.recipe(algorithm1_only(setting.recipe), photos) for variant in VARIANTS}
     return planned_mappings(setting, photos, classes, recipes)
 
 
 def measure(mapper: SaliencyMapper, photos: PhotoSet) -> dict[str, Any]:
-    """OM, LE and F1 photo by photo, and the mean mask; only LE where the encoder tells no classes, as in the paper."""
-    mapped = map_photos(system_of(mapper, photos), photos, mapper.size, "crop")
-    errors = localization_errors(mapped)
-    found = {"LE": errors.tolist(), "area": float(mapped.masks.mean(dtype=np.float64))}
-    if np.isnan(mapped.right).any():
+    """OM, LE and F1 of each photo, and the mean mask; only LE if the mapping predicts no classes, as in the paper."""
+    predictions = map_photos(system_of(mapper, photos), photos, mapper.size, "crop")
+    errors = localization_errors(predictions)
+    found = {"LE": errors.tolist(), "area": float(predictions.masks.mean(dtype=np.float64))}
+    if np.isnan(predictions.class_correct).any():
         return found
-    f1 = [continuous_f1(mask, truth.boxes) for mask, truth in zip(mapped.masks, mapped.truths, strict=True)]
-    return found | {"OM": official_metric(errors, mapped.right.astype(bool)).tolist(), "F1": f1}
+    f1 = [continuous_f1(mask, truth.boxes) for mask, truth in zip(predictions.masks, predictions.truths, strict=True)]
+    return found | {"OM": official_metric(errors, predictions.class_correct.astype(bool)).tolist(), "F1": f1}
 
 
 def table2(values: dict[Variant, dict[str, Any]], setting: Setting) -> Outcome:
@@ -125,25 +125,25 @@ def table2(values: dict[Variant, dict[str, Any]], setting: Setting) -> Outcome:
     photos = len(values[VARIANTS[0]]["LE"])
     return Outcome(
         "table2", "Table 2: score, sharing and thinning",
-        f"{setting.data}, seed {setting.recipe.seed}; {photos} photos held out. Each row is a training of its own, all "
-        "from the same f(0). E: entropy, C: classification loss; Y, N: encoder shared or not. The periods of L100 and "
-        "L1000 are as long a part of the run as in the paper, rounded up to whole steps. OM, LE and F1 in percent at "
-        "alpha 1, with 95 % intervals over photos.",
+        f"{setting.data}, seed {setting.recipe.seed}; {photos} held-out photos. Each row is one training, all from the "
+        "same f(0). E: entropy, C: classification loss; Y, N: encoder shared or not. The periods of L100 and L1000 are "
+        "the same share of the run as in the paper, rounded up to whole steps. OM, LE and F1 in percent at alpha 1, "
+        "with 95 % intervals over photos.",
         ["", "OM ↓", "LE ↓", "F1 ↑", "area", "paper's OM", "LE", "F1"], rows, records,
         {"": ranked({v.name: of["LE"] for v, of in numbers.items()}, "LE in percent, 95 %", marked=["(e) E Y L100"])},
-        [conclude(says, *what, by_letter) for says, what in CONCLUSIONS.items()],
+        [conclude(statement, *what, by_letter) for statement, what in CONCLUSIONS.items()],
     )  # fmt: skip
 
 
-def conclude(says: str, measure: str, pairs: Pairs, rows: dict[str, tuple[Variant, dict[str, Any]]]) -> Claim:
+def conclude(statement: str, measure: str, pairs: Pairs, rows: dict[str, tuple[Variant, dict[str, Any]]]) -> Claim:
     """Whether the first of each pair is better, on the same photos."""
     place = MEASURES.index(measure)
-    apart_by = {pair: apart(*(rows[letter][1][measure] for letter in pair)) for pair in pairs}
-    below = [turned(difference) if BETTER[measure] is max else difference for difference in apart_by.values()]
+    differences = {pair: paired_difference(*(rows[letter][1][measure] for letter in pair)) for pair in pairs}
+    below = [negated(difference) if BETTER[measure] is max else difference for difference in differences.values()]
     return Claim(
-        f"{says} ({measure})",
+        f"{statement} ({measure})",
         ", ".join(f"{rows[a][0].paper[place]} and {rows[b][0].paper[place]} ({a}, {b})" for a, b in pairs),
-        ", ".join(f"({a}) - ({b}) {points(difference)}" for (a, b), difference in apart_by.items()),
+        ", ".join(f"({a}) - ({b}) {points(difference)}" for (a, b), difference in differences.items()),
         verdict_below(below),
     )
 

@@ -1,4 +1,4 @@
-"""The trainings that studies share, each done once wherever it is asked for again, and the mappings they look at."""
+"""The trainings that studies share, each done once, and the mappings that studies compare."""
 
 import hashlib
 import json
@@ -20,21 +20,21 @@ from casmap.training.run import Run, describe
 from casmap.training.scores import SCORES
 
 Files = Sequence[Path] | None
-PAIR = {"CASM": "L100", "Baseline": "F"}  # what the paper compares, and its thinnings
+PAIR = {"CASM": "L100", "Baseline": "F"}  # what the paper compares, with its thinnings
 
 
 class Trainings:
-    """Classifiers and mappings in one folder, each in a folder of its own, named by what it was made of."""
+    """Classifiers and mappings in one folder, each in a subfolder named by everything that determines it."""
 
     def __init__(self, folder: Path, *, reporter: Reporter = SILENT) -> None:
         self.folder, self.reporter = folder, reporter
 
     def classifier(self, photos: PhotoSet, recipe: Recipe) -> Path:
-        """The file of f(0), trained on these photos as the recipe says."""
+        """The file of f(0), trained on these photos with the recipe."""
         folder = self._folder(f"classifier-{recipe.backbone}-{recipe.seed}", photos, recipe, "")
         done = folder / "classifier.safetensors"
         if not done.exists():
-            self.reporter.heading(f"a classifier: {recipe.backbone}, seed {recipe.seed}")
+            self.reporter.heading(f"Classifier: {recipe.backbone}, seed {recipe.seed}")
             run = Run(folder, recipe, resume=True, reporter=self.reporter)
             with run.started(photos):
                 first_classifier(photos, recipe, run)
@@ -47,7 +47,7 @@ class Trainings:
         done = folder / "mapping.safetensors"
         if not done.exists():
             how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
-            self.reporter.heading(f"a mapping: {how}")
+            self.reporter.heading(f"Mapping: {how}")
             train_mapping(photos, recipe, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
         return done
 
@@ -59,14 +59,14 @@ class Trainings:
 def begin(
     name: str, setting: Setting, photos: PhotoSet, held_out: PhotoSet, out: Path, reporter: Reporter
 ) -> tuple[Study, Trainings]:
-    """The folder of a study that trains, which goes on only with the same options and photos, and what it may train."""
+    """The folder of a study, which accepts only the same options and photos when it resumes, and its trainings."""
     keys = {"photos": key_of(photos), "photos to measure on": key_of(held_out)}
     return Study(out / name, setting.options() | keys), Trainings(out / "trainings", reporter=reporter)
 
 
 @dataclass(frozen=True)
 class Entries:
-    """What a study of masks looks at: photos, what they are called, and mappings by name."""
+    """The photos of a study of masks, the name of their data, and the mappings by name."""
 
     study: Study
     photos: PhotoSet
@@ -75,7 +75,7 @@ class Entries:
 
     @property
     def papers(self) -> bool:
-        """Whether the first two are CASM and Baseline, of which the paper speaks."""
+        """Whether the first two mappings are the paper's CASM and Baseline."""
         return list(self.mappers)[:2] == list(PAIR)
 
     @classmethod
@@ -83,9 +83,9 @@ class Entries:
         cls, name: str, setting: Setting, *, mappings: Files, out: Path, thinnings: dict[str, str] = PAIR,
         reporter: Reporter = SILENT,
     ) -> "Entries":  # fmt: skip
-        """Files that were named look at DATA itself; where none was, mappings are trained on it, all from one f(0).
+        """Open the given mappings on DATA itself; without any, train mappings on DATA, all from one f(0).
 
-        Whatever can be refused is, before anything is trained.
+        Errors are raised before anything is trained.
         """
         if not mappings:
             photos, held_out, base = setting.training_photos(), setting.held_out_photos(), setting.recipe
@@ -97,15 +97,15 @@ class Entries:
             return cls(study, held_out, setting.data, mappers)
         data = setting.test or setting.data
         photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
-        named = dict(zip(names_of(list(mappings)), mappings, strict=True))
-        mappers = {entry: SaliencyMapper.load(path) for entry, path in named.items()}
-        keys = {entry: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for entry, path in named.items()}
+        files_by_name = dict(zip(names_of(list(mappings)), mappings, strict=True))
+        mappers = {entry: SaliencyMapper.load(path) for entry, path in files_by_name.items()}
+        keys = {entry: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for entry, path in files_by_name.items()}
         return cls(Study(out / name, {"photos": key_of(photos), "mappings": keys}), photos, data, mappers)
 
 
 def planned_entries(
     setting: Setting, photos: int, classes: int, mappings: Files = None, thinnings: dict[str, str] = PAIR, **_: object
 ) -> list[Planned]:
-    """What Entries.open trains, whatever other options a study has."""
+    """The trainings of Entries.open, for any study."""
     recipes = {name: thinned(setting.recipe, thinning, photos) for name, thinning in thinnings.items()}
     return [] if mappings else planned_mappings(setting, photos, classes, recipes)

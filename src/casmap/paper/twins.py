@@ -1,9 +1,9 @@
-"""The paper's example: two halves, each sufficient; f(0) has learned to look at one of them only.
+"""The paper's example: two halves, each sufficient for the class; f(0) has learned to use one of them only.
 
-The halves show the same picture, the left creature with only its head and the right one with only its tail. f(0) is
-trained on pictures whose right cue is drawn for a class at random, so it can use the left one only; the mappings are
-trained on intact pictures. A mapping of that classifier alone has no reason to mark the right half; a
-classifier-agnostic one has.
+The halves show the same scene, the left creature with only its head and the right one with only its tail. f(0) is
+trained on scenes whose right cue belongs to a random class, so it can use the left cue only; the mappings are trained
+on intact scenes. A mapping of that classifier alone has no reason to mark the right half; a classifier-agnostic one
+does.
 """
 
 from functools import partial
@@ -19,7 +19,7 @@ from casmap.data.sources import HELD_OUT
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import TOLERANCE, Floats
 from casmap.evaluation.evidence import alpha_for_area
-from casmap.evaluation.numbers import apart, columns, mean_of, percent, points, turned
+from casmap.evaluation.numbers import columns, mean_of, negated, paired_difference, percent, points
 from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.images import encode_png
@@ -36,15 +36,15 @@ from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
 PHOTOS, HELD_OUT_PHOTOS = 2000, 500
-AREA = 0.2  # both cues together cover about 0.07 of these pictures
+AREA = 0.2  # both cues together cover about 0.07 of these scenes
 BATCH = 50
 SIDES = ("left", "right")
 SHARES = ("binary area", "accuracy without left", "accuracy without right")
 
 
 def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outcome:
-    """Train f(0) on half-destroyed twins and the pair on intact ones, and measure how much of each half they cover."""
-    recipe = QUICK.replace(seed=seed, area=AREA, flip=False)  # a mirrored picture would swap the halves
+    """Train f(0) on half-destroyed twins and both mappings on intact ones; measure how much of each half they cover."""
+    recipe = QUICK.replace(seed=seed, area=AREA, flip=False)  # a flip would swap the halves
     options = {"seed": seed, "area": AREA, "size": recipe.size, "steps": recipe.steps, "photos": PHOTOS}
     study = Study(out, options | {"photos to measure on": HELD_OUT_PHOTOS})
     intact = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins")
@@ -63,14 +63,14 @@ def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outco
 
 
 def measure(mapper: SaliencyMapper, photos: Scenes) -> dict[str, Any]:
-    """Coverage of the left and the right cue by binary masks of equal area, and what the classifier still sees."""
-    pictures = np.stack([photos.image(index) for index in range(len(photos))])
-    masks, _ = _looked_at(mapper, pictures)
+    """Coverage of the left and the right cue by binary masks of equal area; the classifier's accuracy without each."""
+    images = np.stack([photos.image(index) for index in range(len(photos))])
+    masks, _ = _run(mapper, images)
     binary = binary_mask(masks, alpha_for_area(masks, AREA))
     if abs(float(binary.mean()) - AREA) > TOLERANCE:
-        raise UserError(f"A mapping's masks cannot be brought to the area {AREA}, so there is nothing to compare.")
+        raise UserError(f"A mapping's masks cannot reach the area {AREA}, so they cannot be compared at equal area.")
     covered: list[list[float]] = [[], []]
-    hidden = [pictures.copy(), pictures.copy()]
+    hidden = [images.copy(), images.copy()]
     grey = np.round(np.array(mapper.network.mean) * 255).astype(np.uint8)
     for index in range(len(photos)):
         parts = photos.annotation(index).parts
@@ -78,13 +78,13 @@ def measure(mapper: SaliencyMapper, photos: Scenes) -> dict[str, Any]:
         for half, part in enumerate(parts):
             covered[half].append(float((binary[index] & part).sum() / max(1, part.sum())))
             hidden[half][index][part] = grey
-    right = [_looked_at(mapper, without)[1].argmax(axis=1) == photos.labels for without in hidden]
-    shares = [float(binary.mean()), *(float(told.mean()) for told in right)]
+    correct = [_run(mapper, without)[1].argmax(axis=1) == photos.labels for without in hidden]
+    shares = [float(binary.mean()), *(float(one.mean()) for one in correct)]
     return dict(zip(SIDES, covered, strict=True)) | dict(zip(SHARES, shares, strict=True))
 
 
-def _looked_at(mapper: SaliencyMapper, pictures: npt.NDArray[np.uint8]) -> tuple[Floats, Floats]:
-    outputs = [mapper.masks(pictures[at : at + BATCH]) for at in range(0, len(pictures), BATCH)]
+def _run(mapper: SaliencyMapper, images: npt.NDArray[np.uint8]) -> tuple[Floats, Floats]:
+    outputs = [mapper.masks(images[at : at + BATCH]) for at in range(0, len(images), BATCH)]
     return np.concatenate([masks for masks, _ in outputs]), np.concatenate([logits for _, logits in outputs])
 
 
@@ -97,7 +97,7 @@ def untrained(classifier: Path, size: int, seed: int) -> SaliencyMapper:
 
 
 def twins(found: dict[str, dict[str, Any]], seed: int, figures: dict[str, bytes]) -> Outcome:
-    """A row for each mapping, and whether CASM covers more of the half that f(0) cannot use."""
+    """One row for each mapping, and whether CASM covers more of the half that f(0) cannot use."""
     rows, records = [], []
     for name, of in found.items():
         left, right = (mean_of(of[side]) for side in SIDES)
@@ -105,10 +105,10 @@ def twins(found: dict[str, dict[str, Any]], seed: int, figures: dict[str, bytes]
         rows.append([*map(Cell, (name, percent(left), percent(right), *(f"{share:.3f}" for share in shares.values())))])
         about = {"mapping": name, "seed": seed, "area": AREA}
         records.append(about | columns("left", left) | columns("right", right) | shares)
-    more = apart(found["CASM"]["right"], found["Baseline"]["right"])
+    more = paired_difference(found["CASM"]["right"], found["Baseline"]["right"])
     claim = Claim(
-        "CASM covers more of the half that f(0) cannot use than Baseline", "its example, in words",
-        f"share of the right half's evidence, CASM - Baseline: {points(more)}", verdict_below([turned(more)]),
+        "CASM covers more of the half that f(0) cannot use than Baseline", "an example in words",
+        f"share of the right half's evidence, CASM - Baseline: {points(more)}", verdict_below([negated(more)]),
     )  # fmt: skip
     return Outcome(
         "twins", f"Split twins, seed {seed}: share of each half's evidence covered, binary area {AREA}",

@@ -1,1 +1,1 @@
-"""What users run beside training and extraction: check, correct, doctor, export, annotate, demo."""
+"""Tools besides training and extraction: check, correct, doctor, export, annotate, demo."""

@@ -1,4 +1,4 @@
-"""Annotate: photos in, boxes and outlines out, in the format of the tool that people already use."""
+"""Annotate photos: write boxes and outlines in the format of common annotation tools."""
 
 import os
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline
 from casmap.reporting import SILENT, Reporter
 
-UNNAMED = "object"  # the class of all where none is asked for
+UNNAMED = "object"  # the class of all objects with classes="none"
 
 
 @dataclass(frozen=True)
 class AnnotationResult:
-    """What was written: the file or folder to open, the photos in it, and a sentence for each photo left out."""
+    """The file or folder to open, the photos in it, and one sentence for each skipped photo."""
 
     path: Path
     photos: list[Labelled]
@@ -33,14 +33,15 @@ def annotate(
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
     rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
-    """Find the objects of photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
+    """Find the objects in photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
-    photos: files, folders, patterns. classes: of the folder a photo is in, as the mapping's classifier sees it, or one
-    for all. min_area: of the smallest object, as a share of the photo. rle, prefix: as in `WriteOptions`.
+    photos: files, folders or patterns. classes: "folder" (the photo's folder), "predicted" (by the mapping's
+    classifier) or "none" (one class for all). min_area: smallest object, as a share of the photo. rle, prefix: see
+    `WriteOptions`.
     """
     out, written = Path(out), FORMATS[format]
     if out.is_dir() and any(out.iterdir()):
-        raise UserError(f"{out} already holds something: choose another --out.")
+        raise UserError(f"{out} is not empty: choose another --out.")
     paths, skipped = to_map(photos)
     if classes not in get_args(Classes):
         raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
@@ -49,7 +50,7 @@ def annotate(
     else:
         mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
     if classes == "predicted" and not mapper.network.predicts:
-        raise UserError("This mapping tells no classes: take those of the folders, or none.")
+        raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
     if not paths:
         raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
     above = Path(os.path.commonpath([os.path.abspath(path.parent) for path in paths]))

@@ -1,6 +1,6 @@
-"""Classifiers by name, and what they see of photos: whole, masked in, masked out, and masked out and inpainted.
+"""Open classifiers by name, and run them on photos: whole, masked in, masked out, and inpainted.
 
-A name is a file that casmap wrote, a backbone with ImageNet weights, or a backbone and its weights.
+A name is a file that casmap wrote, a backbone with ImageNet weights, or BACKBONE=FILE.
 """
 
 import hashlib
@@ -24,17 +24,17 @@ from casmap.models.files import load_classifier
 from casmap.training.first_classifier import check_weights, load_backbone
 
 WHOLE = "whole"
-VERSIONS = ("masked-in", "masked-out", "inpainted")  # beside the whole one
+VERSIONS = ("masked-in", "masked-out", "inpainted")  # in addition to the whole photo
 
-Pictures = npt.NDArray[np.uint8]
-Binaries = npt.NDArray[np.bool_]
+Images = npt.NDArray[np.uint8]
+BinaryMasks = npt.NDArray[np.bool_]
 
 
 def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
-    """A classifier, ready to look and never to learn, and whether its classes are exactly the photos'.
+    """A classifier in evaluation mode, and whether its classes are exactly the photos' classes.
 
-    name: FILE.safetensors of casmap; a backbone whose ImageNet weights can be had; or BACKBONE=FILE, ImageNet weights
-    in a safetensors file.
+    name: FILE.safetensors of casmap; a backbone with available ImageNet weights; or BACKBONE=FILE, ImageNet weights in
+    a safetensors file.
     """
     backbone, _, file = name.partition("=")
     if not file and name.endswith(".safetensors"):
@@ -45,37 +45,38 @@ def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
         if file:
             classifier = Classifier(backbone, len(classes))
             if missing := load_backbone(classifier, file):
-                raise UserError(f"The weights in {file} do not fit {backbone} for ImageNet's classes: {missing[0]}.")
+                raise UserError(f"The weights in {file} do not fit {backbone} with ImageNet's classes: {missing[0]}.")
         else:
             check_weights(name)
             classifier = Classifier(name, len(classes), pretrained=True)
-    # The colours of a pixel side by side are faster (experiment 30).
-    laid = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)
-    return laid, classes == list(photos.classes)
+    # Channels last is faster on a CPU (experiment 30).
+    fast = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)
+    return fast, classes == list(photos.classes)
 
 
-def opened(place: str, photos: PhotoSet) -> Classifier:
-    """A classifier of exactly the photos' classes."""
-    f, knows = open_classifier(place, photos)
-    if not knows:
+def open_matching_classifier(place: str, photos: PhotoSet) -> Classifier:
+    """A classifier whose classes are exactly the photos' classes; an error for any other."""
+    f, matches = open_classifier(place, photos)
+    if not matches:
         raise UserError(
-            f"The classifier {place} does not know exactly the {len(photos.classes)} classes of the photos."
+            f"The classifier {place} does not have exactly the {len(photos.classes)} classes of the photos: name one "
+            "that was trained on these classes."
         )
     return f
 
 
 def fingerprint(classifier: torch.nn.Module) -> str:
-    """Of its weights, whatever file they came from."""
+    """A hash of the weights, independent of the file they came from."""
     digest = hashlib.sha256()
     for name, tensor in sorted(classifier.state_dict().items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
     return digest.hexdigest()
 
 
-def named(names: Sequence[str]) -> dict[str, str]:
-    """Classifiers by a short name for each, or the whole where two would be the same.
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Classifiers by a short name for each, or by the full name if two short names are the same.
 
-    >>> list(named(["lite0", "lite0=a.safetensors", "c-1/classifier.safetensors"]))
+    >>> list(short_names(["lite0", "lite0=a.safetensors", "c-1/classifier.safetensors"]))
     ['lite0', 'lite0=a.safetensors', 'c-1']
     """
     counts = Counter(map(short_name, names))
@@ -83,7 +84,7 @@ def named(names: Sequence[str]) -> dict[str, str]:
 
 
 def short_name(name: str) -> str:
-    """What a classifier is called in a table.
+    """The name of a classifier in a table.
 
     >>> short_name("torchvision/mobilenet_v2=weights/m.safetensors"), short_name("runs/c-3/classifier.safetensors")
     ('mobilenet_v2', 'c-3')
@@ -95,37 +96,37 @@ def short_name(name: str) -> str:
     return path.resolve().parent.name if path.stem == "classifier" else path.stem
 
 
-def inpainted(pictures: Pictures, masks: Binaries) -> Pictures:
-    """Pictures (n, S, S, 3) with what masks (n, S, S) mark painted over."""
-    return np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(pictures, masks, strict=True)])
+def inpainted(images: Images, masks: BinaryMasks) -> Images:
+    """Images (n, S, S, 3) with the pixels marked by masks (n, S, S) inpainted."""
+    return np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(images, masks, strict=True)])
 
 
 def versions(
-    pictures: Pictures, masks: Binaries, filled: Pictures, mean: tuple[float, ...], std: tuple[float, ...]
+    images: Images, masks: BinaryMasks, filled: Images, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> dict[str, Tensor]:
-    """Pictures (n, S, S, 3) normalised (n, 3, S, S): whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
+    """Images (n, S, S, 3), normalised (n, 3, S, S): whole, b x, (1 - b) x, and inpainted; masks b (n, S, S).
 
-    What is masked is 0 after normalisation: the mean colour. filled (n, S, S, 3): the inpainted pictures.
+    Masked pixels are 0 after normalisation: the mean colour. filled (n, S, S, 3): the inpainted images.
 
     >>> white, mask = np.full((1, 2, 2, 3), 255, np.uint8), np.eye(2, dtype=bool)[None]
     >>> versions(white, mask, white, (0.5,) * 3, (0.5,) * 3)["masked-in"][0, 0].tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    whole = normalised(pictures, mean, std)
+    whole = normalised(images, mean, std)
     b = torch.from_numpy(masks)[:, None].to(whole.dtype)
     found = (whole, b * whole, (1 - b) * whole, normalised(filled, mean, std))
     return dict(zip((WHOLE, *VERSIONS), found, strict=True))
 
 
-def answers(
-    asked: Mapping[str, Network | Classifier], pictures: Pictures, masks: Binaries
+def logits_of_versions(
+    classifiers: Mapping[str, Network | Classifier], images: Images, masks: BinaryMasks
 ) -> Iterator[tuple[str, str, npt.NDArray[np.float32]]]:
-    """What classifiers, or those in mappings, see in each version: the name, the version, and logits (n, C)."""
-    filled = inpainted(pictures, masks)
-    for name, network in asked.items():
-        for version, images in versions(pictures, masks, filled, network.mean, network.std).items():
+    """Run classifiers, or the classifiers of mappings, on each version: the name, the version, and logits (n, C)."""
+    filled = inpainted(images, masks)
+    for name, network in classifiers.items():
+        for version, tensors in versions(images, masks, filled, network.mean, network.std).items():
             if isinstance(network, Classifier):
                 with torch.inference_mode():
-                    yield name, version, np.asarray(network(images).numpy())
+                    yield name, version, np.asarray(network(tensors).numpy())
             else:
-                yield name, version, network.run(np.ascontiguousarray(images.numpy()))[1]
+                yield name, version, network.run(np.ascontiguousarray(tensors.numpy()))[1]

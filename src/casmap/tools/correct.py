@@ -1,6 +1,7 @@
-"""Correct: a few photos whose outlines people have corrected teach the decoder; all others gain."""
+"""Train the decoder of a mapping on photos with corrected boxes or outlines, to improve its masks on all photos."""
 
 import copy
+import os
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Subset
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import annotated
+from casmap.evaluation.evaluate import annotated_indices
 from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.files import load_mapping, save_mapping
@@ -25,12 +26,12 @@ from casmap.training.first_classifier import one_cycle
 
 STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
 SMALLEST_CROP = 0.5
-ENOUGH = 5  # corrected photos, below which nothing is learned
+ENOUGH = 5  # corrected photos that training needs at least
 
 
 @dataclass(frozen=True)
 class CorrectionResult:
-    """How far a mapping agrees with people; where it was taught, the new file, and how far that one does."""
+    """The agreement of a mapping with the corrections; after training also the new file and its agreement."""
 
     before: "Agreement"
     after: "Agreement | None" = None
@@ -38,82 +39,98 @@ class CorrectionResult:
 
 
 def correct(
-    mapping: Path, data: str, *, boxes: Path | None = None, masks: Path | None = None, split: str | None = None,
-    out: Path = Path("runs/corrected"), steps: int = STEPS, reporter: Reporter = SILENT,
+    data: str | os.PathLike[str], *, mapping: str | os.PathLike[str] | None = None, boxes: Path | None = None,
+    masks: Path | None = None, split: str | None = None, out: Path = Path("runs/corrected"), steps: int = STEPS,
+    reporter: Reporter = SILENT,
 ) -> CorrectionResult:  # fmt: skip
-    """Measure a mapping on corrected photos, train its decoder on them, and measure again; steps 0: only measure."""
-    photos = open_photos(data, boxes=boxes, masks=masks, split=split)
+    """Measure a mapping on corrected photos, train its decoder on them, and measure again.
+
+    mapping: a .safetensors file that casmap train wrote. steps: 0 only measures, which any mapping can do (default: the
+    shipped mapping).
+    """
+    if steps:
+        check_trainable(mapping)
+    photos = open_photos(os.fspath(data), boxes=boxes, masks=masks, split=split)
     before = agreement(SaliencyMapper.load(mapping), photos)
-    if not steps:
+    if not steps or mapping is None:
         return CorrectionResult(before)
-    path = train_on_corrections(mapping, photos, out=out, steps=steps, reporter=reporter)
+    path = train_on_corrections(Path(mapping), photos, out=out, steps=steps, reporter=reporter)
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
 class Corrected(Subset):
-    """Photos with a correction; the fourth channel is what they say, so that a crop or a mirror moves both alike."""
+    """Photos with a correction; the mask is the fourth channel, so that crops and flips apply to both."""
 
     def __init__(self, photos: PhotoSet) -> None:
-        super().__init__(photos, np.array(annotated(photos), np.int64))
+        super().__init__(photos, np.array(annotated_indices(photos), np.int64))
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Photo number `index` of those corrected, and its mask: (H, W, 4), at the size at which people saw it."""
-        picture = super().image(index)
-        return np.dstack([picture, truth(self, index, picture.shape)])
+        """Photo number `index` of the corrected ones with its mask: (H, W, 4), at the photo's own size."""
+        image = super().image(index)
+        return np.dstack([image, corrected_mask(self, index, image.shape)])
 
 
-def truth(photos: Corrected, index: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """The mask that was said to be right (H, W), 128 where nobody is sure: outlines, or boxes where there are none."""
-    said = photos.annotation(index)
-    assert said is not None
-    if said.mask is not None:
-        return said.mask
+def corrected_mask(photos: Corrected, index: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """The corrected mask (H, W), 128 where it is uncertain: from outlines, or from boxes without outlines."""
+    annotation = photos.annotation(index)
+    assert annotation is not None
+    if annotation.mask is not None:
+        return annotation.mask
     filled = np.zeros(shape[:2], np.uint8)
-    for x0, y0, x1, y1 in np.rint(said.boxes).astype(int):
+    for x0, y0, x1, y1 in np.rint(annotation.boxes).astype(int):
         filled[max(0, y0) : y1, max(0, x0) : x1] = 255
     return filled
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far maps agree with people: IoU of the binary mask, photo by photo."""
+    """The IoU of the binary mask and the corrected mask of each photo."""
 
     names: list[str]
     classes: list[str]
-    overlaps: npt.NDArray[np.float64]
+    ious: npt.NDArray[np.float64]
 
     def by_class(self) -> dict[str, tuple[int, float]]:
-        """Photos and mean IoU of each class, the worst first."""
+        """Number of photos and mean IoU of each class, the worst class first."""
         found: dict[str, list[float]] = defaultdict(list)
-        for name, overlap in zip(self.classes, self.overlaps, strict=True):
-            found[name].append(float(overlap))
+        for name, iou in zip(self.classes, self.ious, strict=True):
+            found[name].append(float(iou))
         means = {name: (len(values), float(np.mean(values))) for name, values in found.items()}
         return dict(sorted(means.items(), key=lambda item: item[1][1]))
 
 
 def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
-    """Measure maps against what people said."""
-    corrected, overlaps = Corrected(photos), []
+    """Measure a mapping's masks against the corrections."""
+    corrected, ious = Corrected(photos), []
     for index, chosen in enumerate(corrected.chosen):
         image = photos.image(int(chosen))
-        overlaps.append(mask_iou(mapper(image).binary(), truth(corrected, index, image.shape)))
+        ious.append(mask_iou(mapper(image).binary(), corrected_mask(corrected, index, image.shape)))
     classes = [corrected.classes[label] for label in corrected.labels]
-    return Agreement(corrected.names, classes, np.array(overlaps))
+    return Agreement(corrected.names, classes, np.array(ious))
+
+
+def check_trainable(mapping: str | os.PathLike[str] | None) -> None:
+    """An error for a mapping whose decoder cannot be trained: the shipped one, or any ONNX file."""
+    if mapping is None or Path(mapping).suffix == ".onnx":
+        which = "The shipped mapping is" if mapping is None else f"{mapping} is"
+        raise UserError(
+            f"{which} an ONNX file, which cannot be trained: name a .safetensors file that casmap train wrote with "
+            "--mapping, or only measure with --steps 0."
+        )
 
 
 def train_on_corrections(
     mapping: Path, photos: PhotoSet, *, out: Path, steps: int = STEPS, reporter: Reporter = SILENT
 ) -> Path:
-    """Train the decoder of a mapping on corrected photos, from where it is; the encoder stays. Returns the new file."""
-    if mapping.suffix == ".onnx":
-        raise UserError(f"{mapping} cannot learn any more: name the .safetensors file that casmap train wrote.")
+    """Train the decoder of a mapping on corrected photos; the encoder stays unchanged. Returns the new file."""
+    check_trainable(mapping)
     path = out / "mapping.safetensors"
     if path.exists():
-        raise UserError(f"{out} already holds a mapping: choose another --out.")
+        raise UserError(f"{path} exists already: choose another --out.")
     network, about = load_mapping(mapping)
     corrected = Corrected(photos)
     if len(corrected) < ENOUGH:
-        raise UserError(f"Only {len(corrected)} photos are corrected: correct {ENOUGH} or more.")
+        raise UserError(f"Only {len(corrected)} photos have a correction: correct at least {ENOUGH}.")
     batches = Batches(
         corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),
         seed=SEED, smallest_crop=SMALLEST_CROP,
@@ -123,18 +140,18 @@ def train_on_corrections(
     forward = network.encoder.forward_stages_with_cam if decoder.with_cam else network.encoder.forward_stages
     optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=DECAY)
     with reporter.progress("correcting", steps) as advance:
-        for step, (pictures, _) in enumerate(batches.between(0, steps)):
+        for step, (batch, _) in enumerate(batches.between(0, steps)):
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
-            images, masks = pictures[:, :3], pictures[:, 3:]
+            images, masks = batch[:, :3], batch[:, 3:]
             with torch.no_grad():
                 _, stages = forward(images)
-            # Batch norms stay as the mapping learned them: a few photos tell little of their statistics.
+            # Batch norms keep the statistics of the mapping: a few photos are not enough to estimate them.
             loss = binary_cross_entropy(decoder.eval()(stages, images.shape[-2:]), masks.clamp(0, 1))
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             advance()
-    learned = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
+    trained = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training") if key in about}
-    save_mapping(path, learned, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
+    save_mapping(path, trained, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
     return path

@@ -1,4 +1,4 @@
-"""The whole walk: maps of real photos with the mapping that comes along; then train, extract, evaluate; one page."""
+"""The demo: masks of real photos with the shipped mapping; then train, extract and evaluate on scenes; one page."""
 
 import shutil
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
-from casmap.evaluation.table import COLUMNS, FORMULAS, Evaluation, compare, text_of, to_json
+from casmap.evaluation.table import FORMULAS, WHOLE_PHOTO_F1, Evaluation, compare, table_rows, to_json
 from casmap.inference.folder import extract
 from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.views import VIEWS
@@ -27,7 +27,7 @@ PHOTOS, HELD_OUT_PHOTOS = 2000, 400
 
 @dataclass(frozen=True)
 class Demo:
-    """What the walk ends with: numbers, and where they and the pictures are."""
+    """The numbers of the demo, and the paths of its table, page and masks."""
 
     results: Evaluation
     table: Path
@@ -36,12 +36,12 @@ class Demo:
 
 
 def run_demo(*, out: Path, seed: int = 0, reporter: Reporter = SILENT) -> Demo:
-    """Map free photos, then train CASM and Baseline on scenes, extract, evaluate; a second start goes on from there."""
+    """Map free photos, then train CASM and Baseline on scenes, extract and evaluate; a second run resumes."""
     real = out / "maps" / "photos"
-    reporter.heading("Real photos, with the mapping that comes with casmap")
+    reporter.heading("Real photos, with the shipped mapping")
     if not (real / "boxes.jsonl").exists():
         extract(free_photos(), out=real, views=VIEWS, reporter=reporter)
-    reporter.message(f"{len(free_photos())} free photos: masks, boxes and pictures in {real}")
+    reporter.message(f"{len(free_photos())} free photos: masks, boxes and views in {real}")
     recipe = QUICK.replace(seed=seed)
     photos = Scenes(photos=PHOTOS, seed=seed, size=recipe.size)
     held_out = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size)
@@ -66,7 +66,7 @@ def run_demo(*, out: Path, seed: int = 0, reporter: Reporter = SILENT) -> Demo:
 def train_pair(
     photos: PhotoSet, recipe: Recipe, *, out: Path, classifier: Path | None = None, reporter: Reporter = SILENT
 ) -> dict[str, SaliencyMapper]:
-    """CASM (the recipe's thinning) and Baseline (F) from one f(0), or take up where an earlier start stopped."""
+    """Train CASM (the recipe's thinning) and Baseline (thinning F) from one f(0), or resume an earlier run."""
     first = classifier or out / "casm" / "classifier.safetensors"
     mappers = {}
     for name, thinning, given in (("CASM", recipe.thinning, classifier), ("Baseline", "F", first)):
@@ -80,15 +80,11 @@ def train_pair(
 def write_demo_page(
     path: Path, results: Evaluation, mappers: dict[str, SaliencyMapper], photos: Scenes, out: Path, area: float
 ) -> None:
-    """One page: Figure 2 of free photos, the table, Figure 2 of scenes, the training curves; both figures as files."""
+    """One page: Figure 2 of free photos, the table, Figure 2 of scenes, training curves; both figures as files."""
     rows = results.rows
-    table = [
-        [title, *(text_of(row.numbers.get(key), scale) for row in rows)]
-        for key, (title, scale) in COLUMNS.items()
-        if any(key in row.numbers for row in rows)
-    ]
+    table = table_rows(rows)
     logs = {name: read_log(out / name.lower() / "log.csv") for name in mappers}
-    keys = {"mean mask area": "area", "lambda_R": "lambda_r", "accuracy on masked pictures": "masked_accuracy"}
+    keys = {"mean mask area": "area", "lambda_R": "lambda_r", "accuracy on masked images": "masked_accuracy"}
     found = {name: mapper([photos.image(i) for i in range(SHOWN)]) for name, mapper in mappers.items()}
     write_whole(out / "figure2.png", encode_png(side_by_side(list(found.values()), WITH_OVERLAY)))
     photographs = block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160)
@@ -97,28 +93,29 @@ def write_demo_page(
     sections = [
         Section(
             "Photographs",
-            "Free photos, mapped in one pass each by the mapping that comes with casmap; no class was asked for.",
-            pictures=[(views, data_address(photographs))],
+            "Free photos, each mapped in one forward pass by the shipped mapping, without a class.",
+            images=[(views, data_address(photographs))],
         ),
         Section(
             "Scenes",
-            f"{len(photos)} scenes never trained on, {len(photos.classes)} classes, alpha = 1, 95 % intervals. "
-            f"At equal area: one alpha for all pictures, so that binary masks cover {area:.2f} of them on average. "
-            f"{FORMULAS}.", ["", *(row.name for row in rows)], table,
+            f"{len(photos)} held-out scenes, {len(photos.classes)} classes, alpha = 1, 95 % intervals. At equal area: "
+            f"one alpha for all photos, so that binary masks cover {area:.2f} of them on average. "
+            f"{FORMULAS}. {WHOLE_PHOTO_F1}", ["", *(row.name for row in rows)], table,
         ),
         Section(
             "Maps",
-            "Each creature carries three parts that tell its class: head, coat and tail; the coat is easiest to read. "
-            "What is left of it in the inpainted row is what a mapping overlooked.",
-            pictures=[(f"{name}: {views}", data_address(block(of, WITH_OVERLAY))) for name, of in found.items()],
+            "Each creature carries three parts that identify its class: head, coat and tail; the coat is easiest to "
+            "recognise. Parts that are still visible in the inpainted row were missed by the mapping.",
+            images=[(f"{name}: {views}", data_address(block(of, WITH_OVERLAY))) for name, of in found.items()],
         ),
         Section(
-            "Training", "The price of a pixel, lambda_R, is steered so that the masks have the area asked for.",
+            "Training", "lambda_R, the weight of the mask's area, is adjusted until the masks have the requested area.",
             curves=[curve(title, key, logs) for title, key in keys.items()],
         ),
     ]  # fmt: skip
     lead = (
-        "CASM and Baseline have the same architecture and start from the same classifier. Baseline's mapping confuses "
-        "that one; CASM's confuses a classifier that goes on learning from what is left, and its past selves."
+        "CASM and Baseline have the same architecture and start from the same classifier. Baseline's mapping is "
+        "trained against that one classifier; CASM's against a classifier that keeps learning from the masked photos, "
+        "and against its earlier states."
     )
-    write_page(path, "casmap: all the evidence in a picture", lead, sections)
+    write_page(path, "casmap: all the evidence in a photo", lead, sections)

@@ -1,4 +1,4 @@
-"""Doctor: what is here, what is missing, and what to do about it."""
+"""Report what is installed, what is missing, and how to fix it."""
 
 import os
 import platform
@@ -15,12 +15,12 @@ from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.install_hint import install_hint
 from casmap.version import __version__
 
-LITTLE = 5.0  # GB of disk: a training with its checkpoints takes some
+LITTLE = 5.0  # GB of free disk; a training run with its checkpoints needs some
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: what, what was found, whether it is well, and else what to do."""
+    """One finding: what was examined, what was found, whether it is in order, and otherwise what to do."""
 
     what: str
     found: str
@@ -29,7 +29,7 @@ class Finding:
 
 
 def examine(folder: Path = Path()) -> list[Finding]:
-    """Look at versions, threads, devices, disk, the mapping that comes along and the extras."""
+    """Examine versions, threads, devices, disk, the shipped mapping and the extras."""
     import onnxruntime
 
     free = shutil.disk_usage(folder).free / 1e9
@@ -38,7 +38,7 @@ def examine(folder: Path = Path()) -> list[Finding]:
         Finding("casmap", __version__),
         Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
         _threads(),
-        Finding("disk", f"{free:.0f} GB free here", enough, "" if enough else "make room for trainings"),
+        Finding("disk", f"{free:.0f} GB free", enough, "" if enough else "free some disk space before training"),
         Finding("ONNX Runtime", f"{onnxruntime.__version__}: {', '.join(onnxruntime.get_available_providers())}"),
         _shipped(),
         *(_extra(extra, wanted) for extra, wanted in extras().items()),
@@ -47,7 +47,7 @@ def examine(folder: Path = Path()) -> list[Finding]:
 
 
 def extras() -> dict[str, list[Requirement]]:
-    """What each extra asks for, as the package itself says."""
+    """The requirements of each extra, from the package's metadata."""
     found: dict[str, list[Requirement]] = {}
     for text in requires("casmap") or []:
         wanted = Requirement(text)
@@ -67,25 +67,25 @@ def _extra(name: str, wanted: list[Requirement]) -> Finding:
             missing.append(one.name)
     if not missing and not old:
         return Finding(f"casmap[{name}]", ", ".join(f"{one.name} {version(one.name)}" for one in wanted))
-    said = [f"without {', '.join(missing)}"] * bool(missing) + old
-    return Finding(f"casmap[{name}]", "; ".join(said), False, install_hint(name))
+    problems = [f"missing: {', '.join(missing)}"] * bool(missing) + old
+    return Finding(f"casmap[{name}]", "; ".join(problems), False, install_hint(name))
 
 
 def _threads() -> Finding:
     free = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = os.environ.get("OMP_NUM_THREADS")
-    told = f"{free} cores" + (f", OMP_NUM_THREADS={said}" if said else "")
-    if said and said.isdecimal() and int(said) > free:
-        return Finding("threads", told, False, "more threads than cores wait for each other: unset OMP_NUM_THREADS")
-    return Finding("threads", told)
+    limit = os.environ.get("OMP_NUM_THREADS")
+    found = f"{free} cores" + (f", OMP_NUM_THREADS={limit}" if limit else "")
+    if limit and limit.isdecimal() and int(limit) > free:
+        return Finding("threads", found, False, "unset OMP_NUM_THREADS: it asks for more threads than there are cores")
+    return Finding("threads", found)
 
 
 def _shipped() -> Finding:
     try:
         mapper = SaliencyMapper.load()
-    except Exception as error:  # whatever is wrong with it, it is to be told
-        return Finding("mapping", str(error), False, "install casmap again")
-    return Finding("mapping", f"{SHIPPED.name}, {SHIPPED.stat().st_size / 1e6:.1f} MB, pictures of {mapper.size} px")
+    except Exception as error:  # report it, whatever it is
+        return Finding("mapping", str(error), False, "reinstall casmap")
+    return Finding("mapping", f"{SHIPPED.name}, {SHIPPED.stat().st_size / 1e6:.1f} MB, input {mapper.size} px")
 
 
 def _devices() -> list[Finding]:
@@ -94,11 +94,11 @@ def _devices() -> list[Finding]:
     except ModuleNotFoundError:
         return []
 
-    told = [f"cuda: {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
-    told += ["mps"] * torch.backends.mps.is_available()
-    return [Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads; {', '.join([*told, 'cpu'])}")]
+    devices = [f"cuda: {torch.cuda.get_device_name(number)}" for number in range(torch.cuda.device_count())]
+    devices += ["mps"] * torch.backends.mps.is_available()
+    return [Finding("torch", f"{torch.__version__}, {torch.get_num_threads()} threads; {', '.join([*devices, 'cpu'])}")]
 
 
 def to_dict(findings: list[Finding]) -> dict[str, Any]:
-    """All of it, ready for JSON."""
+    """All findings, ready for JSON."""
     return {"executable": sys.executable, "findings": [asdict(finding) for finding in findings]}

@@ -1,4 +1,4 @@
-"""Export: a mapping as an ONNX file, which runs without torch, and what it loses by that."""
+"""Export a mapping to an ONNX file, which runs without torch, and measure what the export changes."""
 
 import json
 import warnings
@@ -15,7 +15,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, localization_errors, map_photos
-from casmap.evaluation.numbers import apart, mean_of, percent, points
+from casmap.evaluation.numbers import mean_of, paired_difference, percent, points
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import whole_file
@@ -30,7 +30,7 @@ WORTH_HALVING = 1024  # numbers in a tensor
 
 @dataclass(frozen=True)
 class Loss:
-    """LE of a mapping and of its export, the difference photo by photo, and the largest change of a pixel."""
+    """LE of a mapping and of its export, the paired difference, and the largest change of a mask pixel."""
 
     before: Number
     after: Number
@@ -41,13 +41,13 @@ class Loss:
     def __str__(self) -> str:
         return (
             f"LE on {self.photos} photos: {percent(self.before)} before, {percent(self.after)} after, difference "
-            f"{points(self.difference)}; no pixel of a mask moved by more than {self.pixel:.1e}."
+            f"{points(self.difference)}; the largest change of a mask pixel is {self.pixel:.1e}."
         )
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The ONNX file, its size in bytes, and what it loses, where photos were given to measure it on."""
+    """The ONNX file, its size in bytes, and the loss, if photos were given to measure it on."""
 
     path: Path
     bytes: int
@@ -59,13 +59,13 @@ def export(
     boxes: str | Path | None = None, masks: str | Path | None = None, split: str | None = None,
     reporter: Reporter = SILENT,
 ) -> ExportResult:  # fmt: skip
-    """Write a mapping that `casmap train` wrote as an ONNX file, beside it unless `out` says where.
+    """Write a mapping that `casmap train` wrote as an ONNX file, next to it or to `out`.
 
-    half: 16-bit weights. data, with its boxes or masks: photos on which the loss is measured.
+    half: 16-bit weights. data, with its boxes or masks: photos to measure the loss on.
     """
     path = Path(out or Path(mapping).with_suffix(".onnx"))
     if path.suffix != ".onnx":
-        raise UserError(f"An ONNX file's name ends in .onnx, not as in {path}.")
+        raise UserError(f"The name of an ONNX file must end in .onnx, not {path.name!r}.")
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split) if data else None
     export_onnx(*load_mapping(mapping), path, half)
     size = path.stat().st_size
@@ -77,32 +77,33 @@ def export(
 
 
 def loss_of(mapping: str | Path, exported: str | Path, photos: PhotoSet) -> Loss:
-    """Measure both on all annotated photos, by the paper's central crop, at alpha 1."""
+    """Measure both on all annotated photos, with the paper's central crop, at alpha 1."""
     mappers = [SaliencyMapper.load(path) for path in (mapping, exported)]
     before, after = (map_photos(system_of(m, photos), photos, m.size, "crop") for m in mappers)
     a, b = localization_errors(before), localization_errors(after)
-    return Loss(mean_of(a), mean_of(b), apart(b, a), float(np.abs(before.masks - after.masks).max()), len(a))
+    largest = float(np.abs(before.masks - after.masks).max())
+    return Loss(mean_of(a), mean_of(b), paired_difference(b, a), largest, len(a))
 
 
 def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Path, half: bool = False) -> None:
-    """Write a mapping as one ONNX file, for any batch and, where the backbone has no fixed grid, any size of picture.
+    """Write a mapping as one ONNX file, for any batch size and, unless the backbone has a fixed grid, any image size.
 
-    half: keep the weights as 16-bit floats, for a file of half the size; they are widened when it is loaded.
+    half: store the weights as 16-bit floats, for a file of half the size; they are converted to 32 bits on loading.
     """
     any_size = {0: "batch", 2: "height", 3: "width"}
     with whole_file(path) as aside:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # The newer exporter reasons about sizes as symbols: 8 minutes for lite0, whose padding depends on them,
-            # where tracing one example takes a second.
+            # The newer exporter treats sizes as symbols: 8 minutes for lite0, whose padding depends on them,
+            # while tracing one example takes a second.
             torch.onnx.export(
                 network.cpu().eval(), (torch.zeros(2, 3, about["size"], about["size"]),), aside, dynamo=False,
                 input_names=["images"], output_names=["masks", "logits"], opset_version=18,
                 dynamic_axes={"images": any_size, "masks": any_size, "logits": {0: "batch"}},
             )  # fmt: skip
         model = onnx.load(aside)
-        said = network.about() | about | {"titles": titles_of(network.classes)}
-        helper.set_model_props(model, {KEY: json.dumps(said)})
+        content = network.about() | about | {"titles": titles_of(network.classes)}
+        helper.set_model_props(model, {KEY: json.dumps(content)})
         pad_by_attribute(model)
         if half:
             halve(model)
@@ -111,10 +112,10 @@ def export_onnx(network: SaliencyNetwork, about: dict[str, Any], path: str | Pat
 
 
 def pad_by_attribute(model: onnx.ModelProto) -> None:
-    """Let convolutions pad by themselves, in place, where torch pads by the size of what comes in, as TensorFlow does.
+    """Replace explicit padding before convolutions by their auto_pad attribute, in place.
 
-    Traced, that is ten operators and a copy of the feature maps before a convolution: a tenth of all the time. ONNX has
-    a word for it.
+    Backbones with TensorFlow's "same" padding compute it from the input size. Traced, that is ten operators and a copy
+    of the feature maps before each convolution: a tenth of the total time.
     """
     graph = model.graph
     fixed = {tensor.name for tensor in graph.initializer} | {n.output[0] for n in graph.node if n.op_type == "Constant"}
@@ -129,7 +130,7 @@ def pad_by_attribute(model: onnx.ModelProto) -> None:
 
 
 def classifier_alone(path: str | Path) -> bytes:
-    """The ONNX model that gives the logits of a mapping's file and nothing else: what a map is measured against."""
+    """The ONNX model of a mapping's classifier alone, without masks: the reference for the cost of a mask."""
     model = onnx.load(path)
     logits = [output for output in model.graph.output if output.name == "logits"]
     del model.graph.output[:]
@@ -139,7 +140,7 @@ def classifier_alone(path: str | Path) -> bytes:
 
 
 def _drop_unused(graph: onnx.GraphProto) -> None:
-    """Drop what no output needs."""
+    """Drop nodes and weights that no output needs."""
     needed, kept = {output.name for output in graph.output}, []
     for node in reversed(graph.node):
         if needed & set(node.output):
@@ -152,7 +153,7 @@ def _drop_unused(graph: onnx.GraphProto) -> None:
 
 
 def halve(model: onnx.ModelProto) -> None:
-    """Keep large tensors as 16-bit floats, each followed by a cast to 32 bits, in place; runtimes fold the casts."""
+    """Store large tensors as 16-bit floats, each followed by a cast to 32 bits, in place; runtimes fold the casts."""
     casts = []
     for tensor in model.graph.initializer:
         weights = numpy_helper.to_array(tensor)

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: tables, curves, and pictures of maps side by side."""
+"""One self-contained HTML page: tables, curves, and views of saliency maps side by side."""
 
 import base64
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from casmap.io.images import Image, encode_png
 SHOWN = 7  # photos in a group, as in the paper
 ROWS = ("photo", "masked-in", "masked-out", "inpainted")
 WITH_OVERLAY = ("photo", "overlay", "masked-in", "masked-out", "inpainted")
-SIDE, GAP = 112, 16  # of a picture, and between mappings
+SIDE, GAP = 112, 16  # pixels of an image's side, and between mappings
 
 
 @dataclass
 class Section:
-    """A heading, a paragraph, and what is shown below it."""
+    """A heading, a paragraph, and the table, images and curves below it."""
 
     title: str
     text: str = ""
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    pictures: Sequence[tuple[str, str]] = ()  # (caption, data address)
+    images: Sequence[tuple[str, str]] = ()  # (caption, data URL)
     curves: Sequence["Curve"] = ()
-    words: bool = False  # whether the cells are sentences, which may be broken into lines
-    pictures_first: bool = False  # above the table
+    words: bool = False  # whether the cells are sentences, which may wrap
+    images_first: bool = False  # above the table
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Curve:
     WIDTH, HEIGHT = 320, 160
 
     def paths(self) -> list[tuple[str, str]]:
-        """For each line its name and its SVG points."""
+        """The name and the SVG points of each line."""
         right = max(x for line in self.lines.values() for x, _ in line)
         return [
             (name, " ".join(f"{x / right * self.WIDTH:.1f},{self.HEIGHT * (1 - y / self.top):.1f}" for x, y in line))
@@ -58,19 +58,19 @@ class Curve:
 
 
 def write_page(path: Path, title: str, lead: str, sections: list[Section]) -> None:
-    """Write the page, whole."""
+    """Write the page atomically."""
     environment = jinja2.Environment(loader=jinja2.PackageLoader("casmap.tools", "."), autoescape=True)
     page = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
     write_whole(path, page)
 
 
 def data_address(image: Image) -> str:
-    """A picture as an address that holds it."""
+    """An image as a data URL."""
     return png_address(encode_png(image))
 
 
 def png_address(png: bytes) -> str:
-    """A PNG file as an address that holds it."""
+    """A PNG file as a data URL."""
     return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
@@ -84,14 +84,14 @@ def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: i
 
 
 def side_by_side(groups: Sequence[Sequence[SaliencyMap]], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
-    """A block of pictures for each mapping, white between them."""
+    """The blocks of several mappings, with white gaps between them."""
     blocks = [block(maps, rows, side) for maps in groups]
     gap = np.full((len(blocks[0]), GAP, 3), 255, np.uint8)
     return np.hstack([part for each in blocks for part in (gap, each)][1:])
 
 
 def block(maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
-    """A column for each photo, a row for each view of it, all cut to their central squares, in white frames.
+    """One column for each photo, one row for each view of it, cropped to their central squares, in white frames.
 
     >>> found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), np.eye(20, 30))
     >>> block([found] * 7).shape

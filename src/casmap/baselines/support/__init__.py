@@ -1,1 +1,1 @@
-"""What several baselines share; the methods themselves are the modules beside this package."""
+"""Code that several baselines share; the methods themselves are the modules next to this package."""

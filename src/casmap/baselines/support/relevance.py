@@ -1,14 +1,14 @@
-"""What goes back through any backbone needs: its ReLUs, batch norms merged, sums shared, nothing done in place.
+"""Backpropagation of relevance through any backbone: ReLUs, merged batch norms, shared sums, nothing in place.
 
-Reversed networks differ from the gradient, and from one another, in how they pass a ReLU; Zennit has the rules.
+These methods differ in how the backward signal passes a ReLU; Zennit implements the rules.
 
     deconvnet (Zeiler & Fergus 2014)           e -> max(e, 0)
     gradient  (Simonyan et al. 2013)           e -> e [x > 0]
     DeSaliNet (Mahendran & Vedaldi 2016)       e -> max(e, 0) [x > 0]
 
-e comes back to a ReLU that x went into, beginning with the class's logit; convolutions are transposed, and max pooling
-sends back to where the largest value was, in all three. The map is the largest absolute value over the colours, as
-Simonyan's.
+e is the backward signal at a ReLU with input x; it starts at the class's logit. All three transpose convolutions and
+send the signal of a max pooling to the position of the maximum. The map is the largest absolute value over the colour
+channels, as Simonyan's.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,13 +31,13 @@ SUMS = (torch.add, Tensor.add, Tensor.add_, Tensor.__add__, Tensor.__iadd__)
 
 
 class MergedNorms(SequentialMergeBatchNorm):  # type: ignore[misc]
-    """Batch norms become part of the convolutions before them.
+    """Merge batch norms into the convolutions before them.
 
-    zennit's own looks at leaves, and timm's batch norms hold their activation.
+    zennit's own canonizer looks at leaf modules only, and timm's batch norms contain their activation.
     """
 
     def apply(self, root_module: nn.Module) -> list[MergeBatchNorm]:
-        """Merge what is found in `root_module`; each merge can undo itself."""
+        """Merge the batch norms of `root_module`; each merge can be undone."""
         merges, last = [], None
         for module in root_module.modules():
             if isinstance(module, nn.BatchNorm2d) and isinstance(last, nn.Conv2d):
@@ -50,9 +50,9 @@ class MergedNorms(SequentialMergeBatchNorm):  # type: ignore[misc]
 
 
 class SharedSums(TorchFunctionMode):
-    """Sends the relevance of a sum back to its two summands by their shares; a gradient would go to both in full.
+    """Send the relevance of a sum back to its two summands in proportion; a gradient would go to both in full.
 
-    The residual connections of every backbone are such sums. excited: only the positive parts of summands have a share.
+    The residual connections of backbones are such sums. excited: only the positive parts of summands count.
     """
 
     def __init__(self, excited: bool = False) -> None:
@@ -62,7 +62,7 @@ class SharedSums(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Whatever torch does, but for sums of two feature maps."""
+        """Replace sums of two feature maps; leave all other functions unchanged."""
         if func in SUMS and len(args) == 2 and all(isinstance(x, Tensor) and x.ndim == 4 for x in args):
             return _Share.apply(*args, self.excited)
         return func(*args, **(kwargs or {}))
@@ -85,7 +85,7 @@ class _Share(torch.autograd.Function):
 
 
 def relus(classifier: Classifier) -> list[nn.Module]:
-    """The ReLUs of a classifier, which some baselines are about; a backbone without any does not suit them.
+    """The ReLUs of a classifier; an error for a backbone without any, which these baselines cannot explain.
 
     >>> len(relus(Classifier("test_resnet", classes=5)))
     12
@@ -97,23 +97,23 @@ def relus(classifier: Classifier) -> list[nn.Module]:
 
 
 @contextmanager
-def not_in_place(network: nn.Module) -> Iterator[None]:
-    """No activation overwrites its input while this lasts: rules must see it."""
-    eager = [module for module in network.modules() if getattr(module, "inplace", False)]
-    for module in eager:
+def without_inplace(network: nn.Module) -> Iterator[None]:
+    """No activation overwrites its input inside this context, because the rules need it."""
+    inplace = [module for module in network.modules() if getattr(module, "inplace", False)]
+    for module in inplace:
         setattr(module, "inplace", False)  # noqa: B010
     try:
         yield
     finally:
-        for module in eager:
+        for module in inplace:
             setattr(module, "inplace", True)  # noqa: B010
 
 
-def sent_back(rule: Hook, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W), with this rule for ReLUs."""
-    relus(classifier)  # without any it would be the gradient
+def backpropagate(rule: Hook, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W), with this rule at ReLUs."""
+    relus(classifier)  # an error without ReLUs: the result would be the gradient
     composite = LayerMapComposite([(RELUS, rule)])
     images = images.clone().requires_grad_(True)
-    with torch.enable_grad(), not_in_place(classifier), composite.context(classifier):
+    with torch.enable_grad(), without_inplace(classifier), composite.context(classifier):
         (found,) = torch.autograd.grad(classifier(images).gather(1, classes[:, None]).sum(), images)
     return found.abs().amax(dim=1)
