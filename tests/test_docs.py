@@ -1,4 +1,4 @@
-"""Documentation that shows what is so: the tutorial and the notebook are run, the site is built."""
+"""Documentation that shows what is so: the tutorial is run, the site is built."""
 
 import os
 import re
@@ -91,18 +91,6 @@ def test_links_between_documents_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
             if "://" not in target:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
-
-
-def test_the_notebook_runs_from_top_to_bottom() -> None:
-    nbclient = pytest.importorskip("nbclient")
-    nbformat = pytest.importorskip("nbformat")
-    notebook = nbformat.read(ROOT / "notebooks" / "scenes.ipynb", as_version=4)
-    assert all(not cell.get("outputs") for cell in notebook.cells)  # kept without, so that nobody reads old numbers
-    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
-    pictures = [
-        output for cell in notebook.cells for output in cell.get("outputs", []) if "image/png" in output.get("data", {})
-    ]
-    assert len(pictures) == 3
 
 
 def test_every_dependency_is_on_the_list() -> None:
