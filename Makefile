@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`.
+# The two main targets are `make demo` and `make test`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,22 +8,26 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 SOAK := tests/inference/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/inference/test_on_ray.py tests/training/test_kills.py \
   tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py tests/house/test_extras_alone.py
 
-.PHONY: demo test soak bench sbom lint format clean
+.PHONY: demo test wheel soak bench sbom lint format clean
 
-demo: $(VENV)/.demo ## map free photos; train CASM and Baseline on embedded data, extract, evaluate; one page
+demo: $(VENV)/.demo ## run on sample photos; train CASM and Baseline on bundled data, extract, evaluate; write a report
 	$(BIN)/casmap demo --out demo
 
-test: $(VENV)/.test $(VENV)/.browser ## lint, types and the whole test suite
+test: $(VENV)/.test $(VENV)/.browser ## lint, type checks and the full test suite
 	$(MAKE) --no-print-directory lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+wheel: $(VENV)/.made ## build dist/casmap-VERSION-py3-none-any.whl, with the shipped mapping and the web page
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/casmap-*.whl
 
 soak: $(VENV)/.test $(VENV)/.browser ## the long tests in full: kills, fuzzing, load, Ray, two hosts (less than an hour)
 	CASMAP_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 $(SOAK)
 
-bench: $(VENV)/.bench ## how fast, as ratios, into docs/benchmarks.md; nothing else should run meanwhile
+bench: $(VENV)/.bench ## speed, as ratios, to docs/benchmarks.md; run nothing else meanwhile
 	$(BIN)/python benchmarks/all.py
 
-sbom: $(VENV)/.test ## all that is installed, as CycloneDX, in sbom.json
+sbom: $(VENV)/.test ## all installed packages, as CycloneDX, in sbom.json
 	$(PIP_INSTALL) cyclonedx-bom
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file sbom.json $(VENV)
 
@@ -40,9 +44,9 @@ format: $(VENV)/.test
 clean:
 	rm -rf $(VENV) demo
 
-# A virtual environment made by a script that failed half-way has no marker, so it is made again.
+# The marker file is written last: a virtual environment that was left incomplete is created again.
 $(VENV)/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "casmap needs Python 3.11 or newer; say which with make PYTHON=python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "casmap needs Python 3.11 or newer: use make PYTHON=python3.11"; exit 2; }
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -qq -y python3-venv && $(PYTHON) -m venv $(VENV); \
 	  else echo "Python's venv module is missing: install it (Debian: apt-get install python3-venv) and try again."; exit 2; fi; }
@@ -52,22 +56,22 @@ $(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable '.[train,demo]'
 	@touch $@
 
-# The page of `casmap serve` is tested in a real browser, and training on two hosts in network namespaces; what is missing and cannot be had
-# makes those tests skip.
+# The page of `casmap serve` is tested in Chromium, and training on two hosts in network namespaces (ip). Without these
+# programs the tests are skipped.
 $(VENV)/.browser: $(VENV)/.made
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null || true; fi; \
-	  command -v chromium >/dev/null || echo "There is no Chromium here: tests in a browser will be skipped (Debian: apt-get install chromium)."; }
+	  command -v chromium >/dev/null || echo "Chromium is missing: tests in a browser are skipped (Debian: apt-get install chromium)."; }
 	@command -v ip >/dev/null || { \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get install -qq -y --no-install-recommends iproute2 >/dev/null || true; fi; \
-	  command -v ip >/dev/null || echo "The command ip is missing: the test on two hosts will be skipped (Debian: apt-get install iproute2)."; }
+	  command -v ip >/dev/null || echo "The command ip is missing: the test on two hosts is skipped (Debian: apt-get install iproute2)."; }
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml constraints.txt
 	$(PIP_INSTALL) --editable '.[test]'
 	@touch $@ $(VENV)/.demo
 
-# Alone: pytorch-grad-cam asks for the OpenCV with windows, which would overwrite the one without.
+# Without dependencies: grad-cam requires opencv-python, which would overwrite opencv-python-headless.
 $(VENV)/.bench: $(VENV)/.test
 	$(PIP_INSTALL) scikit-learn
 	$(PIP_INSTALL) --no-deps grad-cam ttach

@@ -14,7 +14,7 @@ from casmap.data.sources import open_photos
 from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.memory import reuse_memory
-from casmap.tools.correct import agreement, teach_corrections
+from casmap.tools.correct import agreement, train_on_corrections
 
 CORRECTED, OTHERS, SEED = 50, 200, 0
 
@@ -25,7 +25,7 @@ def main(mapping: str, data: str, masks: str) -> None:
     photos = open_photos(data, masks=masks)
     order = np.random.default_rng(SEED).permutation(len(photos))
     few, others = (Subset(photos, np.sort(order[a:b])) for a, b in ((0, CORRECTED), (CORRECTED, CORRECTED + OTHERS)))
-    learned = teach_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
+    learned = train_on_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
     before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (mapping, learned))
     low, high = paired_interval(after, before)
     print(

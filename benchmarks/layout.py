@@ -20,7 +20,7 @@ def main() -> None:
     """Random weights take as long as trained ones."""
     reuse_memory()
     encoder = Classifier("tf_efficientnet_lite0", 1000)
-    decoder = Decoder(encoder.stage_channels, believes=True)
+    decoder = Decoder(encoder.stage_channels, with_cam=True)
     network = SaliencyNetwork(encoder, decoder, [str(i) for i in range(1000)], predicts=True).eval()
     planes = torch.rand(PHOTOS, 3, SIDE, SIDE)
     pictures = {"planes": planes, "channels last": planes.contiguous(memory_format=torch.channels_last)}

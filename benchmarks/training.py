@@ -109,8 +109,8 @@ def bare(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[], object]:
 
 def ours(f: Classifier, batch: tuple[Tensor, Tensor], thinning: str, **changes: object) -> Callable[[], object]:
     """One iteration of `casm`."""
-    players = set_up(f, RECIPE.replace(thinning=thinning, **changes))
-    return lambda: next(casm(players, [batch]))
+    state = set_up(f, RECIPE.replace(thinning=thinning, **changes))
+    return lambda: next(casm(state, [batch]))
 
 
 def straightforward(f: Classifier, batch: tuple[Tensor, Tensor]) -> Callable[[], object]:

@@ -1,50 +1,149 @@
-"""What the documentation's builder adds: the help of a command, as the command itself says it."""
+"""What the site's build adds: help of commands, modules, recipe options, and pages made of files in the root folder."""
 
 import ast
+import dataclasses
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
+from griffe import Extension
+from mkdocs.structure.files import File
 from typer.main import get_command
 
 from casmap.cli.main import app
+from casmap.training.recipes import CHOICES, RECIPES, Recipe
 
-ASKED = re.compile(r"<!-- help: (.+?) -->")
-SOURCES = Path(__file__).parents[1] / "src" / "casmap"
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "casmap"
+HELP = re.compile(r"<!-- help: (.+?) -->")
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
+DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.M | re.S)
+STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
+# Files of the root folder that are pages of the site, too.
+PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
+
+WIDE = {"recipes.md", "glossary.md"}  # pages whose tables need the space of the table of contents
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put tables of options in the place of `<!-- help: NAME -->`, and all modules in that of `<!-- modules -->`."""
-    return ASKED.sub(lambda found: options(found[1]), markdown).replace("<!-- modules -->", modules())
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the pages that are made of files in the root folder."""
+    for source, page in PAGES.items():
+        text = site_links((ROOT / source).read_text())
+        if page == "contributing.md" and (style := STYLE.search(text)):
+            files.append(File.generated(config, "style.md", content=f"# Style\n{style[1]}"))
+            text = text.replace(style[0], "## Style\n\nSee [Style](style.md).\n\n")
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Replace `<!-- help: NAME -->`, `<!-- modules -->` and `<!-- recipe -->` by their tables."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = ["toc"]
+    markdown = HELP.sub(lambda found: options(found[1]), markdown)
+    for name, table in (("modules", modules), ("recipe", recipe)):
+        marker = f"<!-- {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, table())
+    return markdown
+
+
+def site_links(text: str) -> str:
+    """Links of a file in the root folder as links of a page; what is no page of the site becomes code."""
+
+    def link(found: re.Match[str]) -> str:
+        title, target, anchor = found[1], found[2], found[3] or ""
+        if target.startswith("docs/"):
+            return f"[{title}]({target.removeprefix('docs/')}{anchor})"
+        if target in PAGES:
+            return f"[{title}]({PAGES[target]}{anchor})"
+        return title if "`" in title else f"`{title}`"
+
+    return LINK.sub(link, text)
 
 
 def modules() -> str:
     """Every module with the first sentence of its docstring."""
-    rows = ["| module | what it is |", "|---|---|"]
+    rows = ["| module | purpose |", "|---|---|"]
     for path in sorted(SOURCES.rglob("*.py")):
-        told = ast.get_docstring(ast.parse(path.read_text())) or ""
-        rows.append(f"| `{path.relative_to(SOURCES).as_posix()}` | {_cell(told)} |")
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        rows.append(f"| `{path.relative_to(SOURCES).as_posix()}` | {_cell(text)} |")
     return "\n".join(rows)
 
 
 def options(name: str) -> str:
-    """A command's arguments and options as a table; a group's commands, each with its sentence."""
+    """A command's arguments and options as a table; for a group, its commands."""
     command: Any = get_command(app)
     for word in name.split():
         command = command.commands[word]
     if hasattr(command, "commands"):
         rows = [f"| `casmap {name} {key}` | {_cell(one.help)} |" for key, one in command.commands.items()]
-        return "\n".join(["| command | |", "|---|---|", *rows])
+        return "\n".join(["| command | purpose |", "|---|---|", *rows])
     rows = []
     for parameter in command.params:
-        if parameter.name == "help":
+        if parameter.name == "help" or getattr(parameter, "hidden", False):
             continue
-        said = " ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
+        shown = " ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
         default = parameter.default
-        told = "" if default in (None, False, ()) or callable(default) else f" (default: {default})"
-        rows.append(f"| `{said}` | {_cell(getattr(parameter, 'help', ''))}{told} |")
-    return "\n".join(["| | |", "|---|---|", *rows])
+        suffix = "" if default in (None, False, ()) or callable(default) else f" (default: {default})"
+        rows.append(f"| `{shown}` | {_cell(getattr(parameter, 'help', ''))}{suffix} |")
+    return "\n".join(["| option | meaning |", "|---|---|", *rows])
+
+
+def recipe() -> str:
+    """Every option of a recipe, in the groups of its class, with the values of all recipes."""
+    lines, groups, before = [], _groups(), None
+    head = ["option", *RECIPES, "range or values", "meaning"]
+    for entry in dataclasses.fields(Recipe):
+        if (group := groups.get(entry.name, "Options")) != before:
+            lines += ["", f"## {group}", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+            before = group
+        default, *others = (getattr(one, entry.name) for one in RECIPES.values())
+        cells = [
+            f"`--{entry.name.replace('_', '-')}`", _value(default),
+            *("" if value == default else _value(value) for value in others),
+            _allowed(entry.name, entry.metadata["between"]), _cell(entry.metadata["help"]),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _groups() -> dict[str, str]:
+    """The comment above each group of fields in the class's source."""
+    groups, group = {}, "Options"
+    for line in inspect.getsource(Recipe).splitlines():
+        if (comment := re.fullmatch(r"    # (.+)", line)) and not comment[1].startswith("fmt:"):
+            group = comment[1]
+        elif field := re.match(r"    (\w+): ", line):
+            groups[field[1]] = group
+    return groups
+
+
+def _allowed(name: str, bounds: tuple[float, ...]) -> str:
+    """The range of a number, or all values of a choice."""
+    if bounds:
+        return f"{bounds[0]:g} to {bounds[1]:g}"
+    return ", ".join(f"`{one}`" for one in CHOICES.get(name, ()))
+
+
+def _value(value: Any) -> str:
+    """A value as one would type it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
 
 
 def _cell(text: str | None) -> str:
-    return (text or "").split("\n")[0].replace("|", "\\|")
+    return (text or "").split("\n")[0].replace("|", "\\|").replace("<", "&lt;")
+
+
+class Doctests(Extension):
+    """Puts the doctests of docstrings into code blocks, for mkdocstrings."""
+
+    def on_instance(self, *, obj: Any, **_: Any) -> None:
+        """Fence each block of lines from `>>>` to the next empty line."""
+        if not obj.is_alias and obj.docstring:
+            obj.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)

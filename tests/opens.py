@@ -26,7 +26,7 @@ def open_mapping(path: Path) -> None:
 def open_annotations(path: Path) -> None:
     photos = PhotoFolder(path.parent / "photos", boxes=path)
     for index in range(len(photos)):
-        photos.look(index)
+        photos.read_annotation(index)
 
 
 def open_shards(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Documentation that shows what is so: the tutorial is run, the site is built."""
+"""Documentation that is checked: guides and examples are run, the site is built, links are followed."""
 
 import os
 import re
@@ -16,10 +16,13 @@ from casmap.data.free_photos import free_photos
 from casmap.data.scenes import Scenes
 from casmap.data.write import write_photos
 from casmap.io.images import encode_jpeg, open_image
+from casmap.training.recipes import Recipe
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+README_WORDS = 800
+GENERATED = {"contributing.md", "security.md", "style.md", "changelog.md"}  # pages that docs/hooks.py adds to the site
 
 
 def commands(text: str) -> list[str]:
@@ -28,8 +31,46 @@ def commands(text: str) -> list[str]:
     return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
 
 
-def test_the_tutorial_runs_from_its_first_command_to_its_last(casmap, tmp_path) -> None:
-    lines = commands((DOCS / "tutorial.md").read_text())
+def casmap_commands(text: str) -> list[list[str]]:
+    """The arguments of all calls of casmap in console blocks; torchrun -m casmap, too."""
+    lines = [shlex.split(line, comments=True) for line in commands(text)]
+    return [line[line.index("casmap") + 1 :] for line in lines if "casmap" in line]
+
+
+def run_examples(page: str) -> None:
+    """Run the Python blocks of a page, one after the other."""
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+        exec(block, names)
+
+
+@pytest.fixture
+def photo(tmp_path, monkeypatch) -> Path:
+    """A working directory with photo.jpg, a photo of a cat."""
+    cat = next(path for path in free_photos() if path.stem == "chelsea")
+    (tmp_path / "photo.jpg").write_bytes(encode_jpeg(open_image(cat)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "photo.jpg"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= README_WORDS
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_quickstart_prints_what_the_page_shows(page, casmap, photo, capsys) -> None:
+    text = (ROOT / page).read_text()
+    shown = re.findall(r"```text\n(.*?)```", text, re.S)
+    done = casmap("extract", "photo.jpg")
+    assert done.code == 0, done.complained
+    line = (photo.parent / "maps" / "boxes.jsonl").read_text()
+    assert shown[0].split() == [*done.said.split(), *re.sub(r'"photo": "[^"]*"', '"photo": "photo.jpg"', line).split()]
+    run_examples(text)
+    assert shown[1] == capsys.readouterr().out
+
+
+def test_the_guide_to_annotation_runs_from_its_first_command_to_its_last(casmap, tmp_path) -> None:
+    lines = commands((DOCS / "guides" / "annotate.md").read_text())
     assert len(lines) == 8
     for line in lines:
         program, *arguments = shlex.split(line)
@@ -38,37 +79,54 @@ def test_the_tutorial_runs_from_its_first_command_to_its_last(casmap, tmp_path) 
         assert done.code == 0, f"{line}: {done.complained}{done.said}"
     for made in ("trust/check.html", "labels/tasks.json", "labels/config.xml", "maps/boxes.jsonl", "dataset/data.yaml"):
         assert (tmp_path / made).stat().st_size > 0
-    assert len(list((tmp_path / "dataset" / "labels").iterdir())) == 60
+    assert len(list((tmp_path / "dataset" / "labels").rglob("*.txt"))) == 60
 
 
-def test_the_page_of_the_api_names_all_of_it_and_its_examples_run(tmp_path, monkeypatch, capsys) -> None:
+def test_the_page_of_the_api_names_all_of_it_and_its_examples_run(photo, tmp_path, capsys) -> None:
     page = (DOCS / "api.md").read_text()
     assert [name for name in casmap.__all__ if not re.search(rf"\b{name}\b", page)] == []
+    documented = re.findall(r"^::: casmap\.(\w+)$", page, re.M)
+    assert sorted(documented) == sorted(set(casmap.__all__) - {"__version__"})
     write_photos(Scenes(classes=2, photos=8, size=48), tmp_path / "scenes")
     (tmp_path / "scenes" / "photos").rename(tmp_path / "my_photos")
     boxes = (tmp_path / "scenes" / "boxes.csv").read_text()
     (tmp_path / "boxes.csv").write_text(boxes.replace("photos/", "my_photos/"))
-    (tmp_path / "photo.jpg").write_bytes(encode_jpeg(open_image(free_photos()[0])))
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page, re.S):
-        exec(block, names)
+    run_examples(page)
     assert (tmp_path / "runs" / "mine" / "mapping.safetensors").exists()
-    assert "whole picture" in capsys.readouterr().out
+    assert re.search("whole (picture|photo)", capsys.readouterr().out)
 
 
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path) -> None:
     pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    site = tmp_path / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
         cwd=ROOT, capture_output=True, text=True, env=ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "site" / "commands" / "annotate" / "index.html").read_text()
-    assert "--min-area" in page
-    for found in (tmp_path / "site").rglob("*.html"):
+    assert "--min-area" in (site / "commands" / "annotate" / "index.html").read_text()
+    assert "to_detections" in (site / "api" / "index.html").read_text()
+    recipes = (site / "recipes" / "index.html").read_text()
+    assert [name for name in Recipe.__dataclass_fields__ if f"--{name.replace('_', '-')}<" not in recipes] == []
+    for found in site.rglob("*.html"):
         fetched = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)', found.read_text())
         assert [address for address in fetched if "canonical" not in address] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = re.sub(r" #.*", "", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
+    listed = set(re.findall(r"([\w/-]+\.md)", nav))
+    written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert listed == written | GENERATED
+
+
+def understood(casmap, arguments: list[str]) -> bool:
+    """Whether a command and its options are in the help."""
+    if arguments[0].startswith("--"):
+        return arguments[0] in casmap("--help").said
+    helped = casmap(*arguments[: 2 if arguments[0] in ("data", "study") else 1], "--help")
+    return helped.code == 0 and all(word in helped.said for word in arguments if word.startswith("--"))
 
 
 def test_every_command_has_a_page_and_an_example_that_it_understands(casmap) -> None:
@@ -77,19 +135,42 @@ def test_every_command_has_a_page_and_an_example_that_it_understands(casmap) -> 
     pages = [path for path in (DOCS / "commands").glob("*.md") if path.stem != "index"]
     assert set(words) == {path.stem.partition("-")[0] for path in pages}
     for path in pages:
-        lines = [shlex.split(line, comments=True) for line in commands(path.read_text())]
-        ours = [line[line.index("casmap") + 1 :] for line in lines if "casmap" in line]  # torchrun -m casmap, too
+        ours = casmap_commands(path.read_text())
         assert any(line[: path.stem.count("-") + 1] == path.stem.split("-") for line in ours), path
         for arguments in ours:
-            options = [word for word in arguments if word.startswith("--")]
-            helped = casmap(*arguments[: 2 if arguments[0] in ("data", "study") else 1], "--help").said
-            assert all(option in helped for option in options), arguments
+            assert understood(casmap, arguments), arguments
+
+
+PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (DOCS / "guides").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", [*PAGES, "docs/install.md", "docs/quickstart.md", "docs/recipes.md"])
+def test_the_commands_of_the_guides_are_understood(page, casmap) -> None:
+    calls = casmap_commands((ROOT / page).read_text())
+    assert calls
+    for arguments in calls:
+        assert understood(casmap, arguments), arguments
+
+
+def test_the_options_in_the_training_guide_exist() -> None:
+    options = {f"--{name.replace('_', '-')}" for name in Recipe.__dataclass_fields__}
+    train = (DOCS / "guides" / "train.md").read_text()
+    ours = re.findall(r"^\| `(--[\w-]+)", train, re.M)
+    assert ours
+    assert set(ours) <= options | {"--recipe"}
+
+
+def test_the_glossary_names_files_that_exist() -> None:
+    files = re.findall(r"`([\w/]+\.(?:py|onnx))`", (DOCS / "glossary.md").read_text())
+    assert files
+    assert [file for file in files if not (ROOT / "src" / "casmap" / file).is_file()] == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for path in (ROOT / "README.md", *DOCS.rglob("*.md")):
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")):
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text()):
-            if "://" not in target:
+            generated = (path.parent / target).resolve().parent == DOCS and Path(target).name in GENERATED
+            if "://" not in target and not generated:
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from casmap import SaliencyMapper
 from casmap.annotations.format import FORMATS
-from casmap.annotations.types import Kind, Known, Names
+from casmap.annotations.types import Kind, Names, PhotoRecord
 from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.data.layouts import read_annotations
@@ -248,9 +248,9 @@ def test_annotations_name_photos_of_their_folder_only(photos, opened, write, nam
     secret = folder / "secret" / "3.jpg"
 
     known = read_annotations(boxes, photos, Names(inside))
-    assert [list(thing.box) for thing in known.of("cat/1.jpg").things] == [INSIDE]
+    assert [list(one.box) for one in known.of("cat/1.jpg").objects] == [INSIDE]
     said = {name, os.path.normpath(name.replace("\\", "/")), "../secret/3.jpg", "secret/3.jpg", "3.jpg", str(secret)}
-    assert all(known.of(one) == Known() for one in said)
+    assert all(known.of(one) == PhotoRecord() for one in said)
     assert {*known.labels, *(known.listed or ())} <= set(inside)
     if write is not csv_of:  # a table may serve several folders: its other rows are no fault
         assert [one.kind for one in known.problems] == [Kind.NO_PHOTO]
@@ -282,12 +282,12 @@ def test_a_mask_outside_of_the_folders_is_refused(photos, opened, name, ignored)
     def look(mask: str, ignored: str):
         (folder / "image_ids.txt").write_text("cat/1.jpg\ndog/2.jpg")
         (folder / "localization.txt").write_text(f"cat/1.jpg,{mask},{ignored}")
-        return PhotoFolder(photos, boxes=folder).look(0)
+        return PhotoFolder(photos, boxes=folder).read_annotation(0)
 
     opened.clear()
     annotation, problems = look("masks/1.png", name) if ignored else look(name, "")
     assert annotation is None
-    assert [one.kind for one in problems] == [Kind.MASK_LEFT_OUT]
+    assert [one.kind for one in problems] == [Kind.MASK_SKIPPED]
     assert str(secret.resolve()) not in opened
     annotation, problems = look("masks/1.png", "")
     assert annotation.mask.all()

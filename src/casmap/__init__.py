@@ -1,7 +1,7 @@
-"""casmap: all the evidence in a photo.
+"""casmap: saliency maps of photos that do not depend on a single classifier.
 
 >>> import casmap
->>> mapper = casmap.load()  # the mapping that comes along
+>>> mapper = casmap.load()  # the shipped mapping
 >>> mapper.size
 224
 """
@@ -28,8 +28,8 @@ __all__ = [
     "SaliencyMapper", "TrainingResult", "UnreadableImage", "UserError", "__version__", "annotate", "evaluate",
     "extract", "load", "train",
 ]  # fmt: skip
-# Where each name lives. It is imported when it is first asked for: `import casmap` loads neither torch nor OpenCV.
-_HOMES = {
+# The module of each public name, imported on first use: `import casmap` loads neither torch nor OpenCV.
+_MODULES = {
     "annotations.labelled": ["Object"], "errors": ["InvalidImage", "UnreadableImage", "UserError"],
     "evaluation.table": ["Evaluation", "evaluate"], "inference.folder": ["Extraction", "extract"],
     "inference.mapper": ["SaliencyMapper", "load"], "inference.saliency_map": ["SaliencyMap"],
@@ -39,9 +39,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(import_module(f"casmap.{home}"), name)
+            return getattr(import_module(f"casmap.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

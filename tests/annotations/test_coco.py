@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.annotations.formats.coco import read
-from casmap.annotations.types import Kind, LeftOut, Names
+from casmap.annotations.types import Kind, Names, Skipped
 from casmap.errors import UserError
 
 SQUARE = [[1, 1, 5, 1, 5, 4, 1, 4]]  # the pixels x 1..4, y 1..3
@@ -35,19 +35,19 @@ def kinds(problems):
 
 def test_boxes_become_edges_and_categories_names(tmp_path):
     known = source(tmp_path, entry(bbox=[1, 2, 3.5, 4]), entry(2, [0, 0, 8, 6], area=5)).of("a.jpg")
-    assert [(t.name, t.box, t.area) for t in known.things] == [("cat", (1, 2, 4.5, 6), 14), ("dog", (0, 0, 8, 6), 5)]
+    assert [(t.name, t.box, t.area) for t in known.objects] == [("cat", (1, 2, 4.5, 6), 14), ("dog", (0, 0, 8, 6), 5)]
     assert known.size == (8, 6)
 
 
 def test_crowds_are_no_objects(tmp_path):
-    assert not source(tmp_path, entry(iscrowd=1)).of("a.jpg").things
+    assert not source(tmp_path, entry(iscrowd=1)).of("a.jpg").objects
 
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(*[st.integers(0, 2000)] * 2, *[st.integers(1, 2000)] * 2), max_size=5))
 def test_boxes_are_read_as_they_were_written(tmp_path_factory, boxes):
     known = source(tmp_path_factory.mktemp("coco"), *(entry(bbox=box) for box in boxes)).of("a.jpg")
-    assert [thing.box for thing in known.things] == [(x, y, x + w, y + h) for x, y, w, h in boxes]
+    assert [one.box for one in known.objects] == [(x, y, x + w, y + h) for x, y, w, h in boxes]
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_boxes_are_read_as_they_were_written(tmp_path_factory, boxes):
 )
 def test_a_bad_box_is_left_out_and_the_others_stay(tmp_path, bbox):
     known = source(tmp_path, entry(bbox=bbox), entry(2)).of("a.jpg")
-    assert [thing.name for thing in known.things] == ["dog"]
-    assert kinds(known.problems) == [Kind.BOX_LEFT_OUT]
+    assert [one.name for one in known.objects] == ["dog"]
+    assert kinds(known.problems) == [Kind.BOX_SKIPPED]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_bad_box_is_left_out_and_the_others_stay(tmp_path, bbox):
 def test_a_malformed_annotation_is_named_and_the_others_stay(tmp_path, bad):
     found = source(tmp_path, bad, entry())
     assert kinds(found.problems) == [Kind.MALFORMED]
-    assert len(found.of("a.jpg").things) == 1
+    assert len(found.of("a.jpg").objects) == 1
 
 
 def test_malformed_images_and_categories_are_named(tmp_path):
@@ -79,7 +79,7 @@ def test_malformed_images_and_categories_are_named(tmp_path):
     ]
     found = source(tmp_path, entry(), images=images, categories=[*CATEGORIES, {"id": 3}, "cow"])
     assert kinds(found.problems) == [Kind.MALFORMED] * 6
-    assert len(found.of("a.jpg").things) == 1
+    assert len(found.of("a.jpg").objects) == 1
 
 
 def test_annotations_without_a_photo_are_named_once_for_each_image(tmp_path):
@@ -104,7 +104,7 @@ def test_what_is_no_coco_file_is_refused_in_one_sentence(tmp_path, text):
 
 def mask_of(tmp_path, *annotations, size=(8, 6)):
     known = source(tmp_path, *annotations).of("a.jpg")
-    return known.mask(known.things, size)
+    return known.mask(known.objects, size)
 
 
 def test_a_mask_is_the_union_of_outlines_and_crowds_of_the_class_do_not_count(tmp_path):
@@ -128,7 +128,7 @@ def test_objects_without_outline_have_no_mask(tmp_path, nothing):
 
 
 def test_a_mask_for_another_size_is_left_out(tmp_path):
-    with pytest.raises(LeftOut) as caught:
+    with pytest.raises(Skipped) as caught:
         mask_of(tmp_path, entry(segmentation=SQUARE), size=(6, 8))
     assert caught.value.kind is Kind.MASK_SIZE
 
@@ -138,4 +138,4 @@ def test_a_photo_entry_of_no_sane_size_has_no_mask(tmp_path, size):
     images = [{"id": 7, "file_name": "a.jpg", "width": size[0], "height": size[1]}]
     known = source(tmp_path, entry(segmentation=SQUARE), images=images).of("a.jpg")
     assert known.mask is None
-    assert len(known.things) == 1
+    assert len(known.objects) == 1

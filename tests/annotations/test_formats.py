@@ -13,7 +13,7 @@ from pycocotools import mask as run_lengths
 
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, labels_of
-from casmap.annotations.things import main_class
+from casmap.annotations.regions import main_class
 from casmap.annotations.types import Names
 from casmap.data.folders import PhotoFolder
 from casmap.data.layouts import read_annotations
@@ -35,21 +35,21 @@ def rectangle(label, box, size):
 
 
 @st.composite
-def boxes(draw, size):
-    x0, y0 = (draw(st.integers(0, side - 1)) for side in size)
-    return x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1]))
+def boxes(rasterize, size):
+    x0, y0 = (rasterize(st.integers(0, side - 1)) for side in size)
+    return x0, y0, rasterize(st.integers(x0 + 1, size[0])), rasterize(st.integers(y0 + 1, size[1]))
 
 
 @st.composite
-def annotated(draw):
+def annotated(rasterize):
     """Names of photos in folders or in none, with their sizes and objects."""
-    folders = draw(st.lists(st.sampled_from(["", *WORDS, "deep/er"]), min_size=1, max_size=3, unique=True))
+    folders = rasterize(st.lists(st.sampled_from(["", *WORDS, "deep/er"]), min_size=1, max_size=3, unique=True))
     photos = {}
     for folder in folders:
-        for stem in draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True)):
-            size = draw(st.integers(2, 40)), draw(st.integers(2, 40))
+        for stem in rasterize(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True)):
+            size = rasterize(st.integers(2, 40)), rasterize(st.integers(2, 40))
             named = st.tuples(st.sampled_from(WORDS), boxes(size))
-            objects = draw(st.lists(named, max_size=3, unique_by=lambda pair: pair[1]))
+            objects = rasterize(st.lists(named, max_size=3, unique_by=lambda pair: pair[1]))
             photos[f"{folder}/{stem}.png".lstrip("/")] = size, objects
     return photos
 
@@ -72,8 +72,8 @@ def pixels(known, photo):
     """The boxes of what was read, in the photo's pixels; of a mask, its own."""
     scale = np.divide((photo.width, photo.height), known.size) if known.scaled else (1, 1)
     mask = known.mask and known.mask((), (photo.width, photo.height))
-    if known.things or mask is None:
-        return [tuple(np.multiply(one.box, np.tile(scale, 2))) for one in known.things]
+    if known.objects or mask is None:
+        return [tuple(np.multiply(one.box, np.tile(scale, 2))) for one in known.objects]
     ys, xs = np.nonzero(mask == 255)
     return [(xs.min(), ys.min(), xs.max() + 1, ys.max() + 1)] if len(xs) else []
 
@@ -105,7 +105,7 @@ def test_what_is_written_is_read_back(tmp_path_factory, form, photos, rle) -> No
         assert not known.problems
         np.testing.assert_allclose(pixels(known, photo), expected(form, photo), atol=1e-4)
         if form not in NO_CLASSES:
-            assert [one.name for one in known.things] == [one.label for one in photo.objects]
+            assert [one.name for one in known.objects] == [one.label for one in photo.objects]
         if form == "wsol" and photo.objects:
             same = [other for other in labelled if other.objects and other.objects[0].label == photo.objects[0].label]
             assert [found.labels[other.name] for other in same].count(found.labels[name]) == len(same)
@@ -154,7 +154,7 @@ def test_main_class_is_that_of_the_largest_object_in_shares_too(tmp_path) -> Non
     photos = {"a.png": ((30, 20), [("cat", (3, 4, 10, 12)), ("dog", (0, 0, 29, 18))])}
     path = FORMATS["yolo"].write(on_disk(tmp_path / "photos", photos), ["cat", "dog"], tmp_path / "out", WriteOptions())
     found = read_annotations(path, tmp_path / "photos", Names(["a.png"]))
-    assert main_class(found.of("a.png").things) == "dog"
+    assert main_class(found.of("a.png").objects) == "dog"
 
 
 PLUGIN = """

@@ -41,7 +41,7 @@ def test_holes_stay_open_and_the_folder_is_found_by_either_name(tmp_path, ring):
 def test_a_photo_without_objects_has_a_black_mask_which_is_named(tmp_path, ring):
     photo = labelled(tmp_path / "photos", "cat/a.jpg", ring & False)
     path = FORMATS["masks"].write([photo], [], tmp_path / "out", WriteOptions())
-    known, problems = PhotoFolder(tmp_path / "photos", path).look(0)
+    known, problems = PhotoFolder(tmp_path / "photos", path).read_annotation(0)
     assert known is None
     assert [problem.kind for problem in problems] == [Kind.MASK_EMPTY]
 

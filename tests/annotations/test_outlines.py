@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pycocotools import mask as coco
 
-from casmap.annotations.things import draw
-from casmap.annotations.types import Kind, LeftOut
+from casmap.annotations.regions import rasterize
+from casmap.annotations.types import Kind, Skipped
 
 
 @given(arrays.arrays(np.uint8, st.tuples(st.integers(1, 40), st.integers(1, 40)), elements=st.integers(0, 1)))
 def test_run_lengths_are_decoded_as_pycocotools_encodes_them(mask):
     runs = coco.encode(np.asfortranarray(mask))
-    drawn = draw({"size": list(runs["size"]), "counts": runs["counts"].decode()}, mask.shape[::-1])
+    drawn = rasterize({"size": list(runs["size"]), "counts": runs["counts"].decode()}, mask.shape[::-1])
     np.testing.assert_array_equal(drawn, mask)
 
 
@@ -25,7 +25,7 @@ def test_run_lengths_are_decoded_as_pycocotools_encodes_them(mask):
 @settings(max_examples=50)
 def test_polygons_are_drawn_as_pycocotools_draws_them(polygons):
     expected = coco.decode(coco.merge(coco.frPyObjects(polygons, 15, 20)))
-    np.testing.assert_array_equal(draw(polygons, (20, 15)), expected)
+    np.testing.assert_array_equal(rasterize(polygons, (20, 15)), expected)
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_polygons_are_drawn_as_pycocotools_draws_them(polygons):
 )
 def test_an_invalid_outline_is_left_out_and_takes_no_memory(outline):
     tracemalloc.start()
-    with pytest.raises(LeftOut) as caught:
-        draw(outline, (8, 6))
+    with pytest.raises(Skipped) as caught:
+        rasterize(outline, (8, 6))
     assert tracemalloc.get_traced_memory()[1] < 100e6
     tracemalloc.stop()
-    assert caught.value.kind is Kind.MASK_LEFT_OUT
+    assert caught.value.kind is Kind.MASK_SKIPPED

@@ -97,9 +97,9 @@ def test_masks_are_joined_resized_and_ignored_pixels_do_not_count(val, files, tm
     expected[:4], expected[:, :4], expected[:, 12:] = 128, 255, 255
     np.testing.assert_array_equal(photos.annotation(0).mask, expected)
     assert photos.annotation(0).boxes.tolist() == [[0, 0, 16, 12]]
-    known, problems = photos.look(1)
+    known, problems = photos.read_annotation(1)
     assert known is None
-    assert [problem.kind for problem in problems] == [Kind.MASK_LEFT_OUT]
+    assert [problem.kind for problem in problems] == [Kind.MASK_SKIPPED]
 
 
 def test_bad_lines_are_named_and_the_others_stay(val, files):
@@ -115,7 +115,7 @@ def test_bad_lines_are_named_and_the_others_stay(val, files):
     found = [problem.kind for problem in photos.problems]
     assert found.count(Kind.NO_PHOTO) == 2
     assert found.count(Kind.MALFORMED) == 5
-    assert found.count(Kind.BOX_LEFT_OUT) == 2
+    assert found.count(Kind.BOX_SKIPPED) == 2
 
 
 @pytest.mark.parametrize("size", ["0,12", "16,0"])

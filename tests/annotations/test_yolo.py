@@ -54,10 +54,10 @@ def test_bad_lines_are_named_and_the_others_stay(yolo):
     lines = ["0 0.5 0.5 0.5 0.4", "7 0.5 0.5 0.5 0.4", "0 0.5 0.5", "0 a b c d", "0 0.5 0.5 0 0.4", "0 nan 0 1 1", "x"]
     root = yolo(a="\n".join(lines), b="0 0.5 0.5 1 1", gone="0 0.5 0.5 1 1")
     photos = PhotoFolder(root / "images", root)
-    known, problems = photos.look(0)
+    known, problems = photos.read_annotation(0)
     np.testing.assert_allclose(known.boxes, [[5, 3, 15, 7]])
     kinds = [problem.kind for problem in problems]
-    assert (kinds.count(Kind.MALFORMED), kinds.count(Kind.BOX_LEFT_OUT)) == (3, 3)
+    assert (kinds.count(Kind.MALFORMED), kinds.count(Kind.BOX_SKIPPED)) == (3, 3)
     assert "a.jpg: class 7 is not in data.yaml" in [problem.what for problem in problems]
     assert [(problem.kind, problem.what) for problem in photos.problems] == [(Kind.NO_PHOTO, "gone.txt")]
 

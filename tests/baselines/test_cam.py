@@ -60,7 +60,7 @@ def test_the_features_and_logits_are_those_of_the_classifier(classifier: Classif
     images = random_images(2, 64, 64)
     with torch.no_grad():
         features, logits = last_features(classifier, images)
-        torch.testing.assert_close(features, classifier.look(images)[1][-1])
+        torch.testing.assert_close(features, classifier.forward_stages(images)[1][-1])
         torch.testing.assert_close(logits, classifier(images))
 
 
@@ -117,7 +117,7 @@ def only_channel(channel: int) -> Classifier:
 def test_where_one_channel_decides_the_map_is_that_channel(channel: int) -> None:
     classifier, images = only_channel(channel), random_images(2, SIDE, SIDE)
     with torch.no_grad():
-        decides = classifier.look(images)[1][-1][:, channel]
+        decides = classifier.forward_stages(images)[1][-1][:, channel]
     maps = cam(classifier, images, torch.tensor([1, 1]))
     torch.testing.assert_close(maps, decides)
     assert maps.flatten(1).argmax(dim=1).tolist() == decides.flatten(1).argmax(dim=1).tolist()
@@ -142,7 +142,7 @@ def test_stripes_are_found_wherever_it_is() -> None:
     """The class is the channel that stripes in the first quarter raise most; the others are never looked at before."""
     plain = build("test_resnet")
     with torch.no_grad():
-        seen, blank = (plain.look(picture)[1][-1] for picture in (striped(0), torch.zeros(1, 3, SIDE, SIDE)))
+        seen, blank = (plain.forward_stages(picture)[1][-1] for picture in (striped(0), torch.zeros(1, 3, SIDE, SIDE)))
     raised = (seen - blank)[0, :, :2, :2].mean(dim=(1, 2))
     classifier = only_channel(int(raised.argmax()))
     for corner in range(4):

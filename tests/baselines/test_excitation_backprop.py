@@ -42,7 +42,7 @@ class Plain(nn.Module):
     def forward(self, images):
         return self.fc(self.pool(self.second(self.first(images))).flatten(1))
 
-    def look_inside(self, images):
+    def forward_features(self, images):
         low = self.first(images)
         features = self.second(low)
         return self.fc(self.pool(features).flatten(1)), [low, features], features

@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 import PIL.Image
 import pytest
+from typer.main import get_command
 
 from casmap import __version__
+from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.evaluation.evaluate import localization_errors, map_photos
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
+from casmap.install_hint import install_hint
 from casmap.training.recipes import Recipe
 
 START = "from casmap.cli.main import main; main()"
@@ -106,16 +109,75 @@ def test_the_installed_script_and_the_module_are_the_same_command(environment):
         assert done.stdout.strip() == f"casmap {__version__}"
 
 
+PANELS = {
+    "Use": ["extract", "annotate", "check", "correct", "serve", "evaluate"],
+    "Train": ["train", "classifier", "export"],
+    "Data": ["scenes", "data"],
+    "Research": ["demo", "study"],
+    "Help": ["doctor"],
+}
+
+
+def test_help_groups_the_commands(fresh):
+    found, panel = {}, ""
+    for line in fresh("--help").said.splitlines():
+        if title := re.match(r"╭─ (\w+) ─", line):
+            panel = title[1]
+        elif command := re.match(r"│ (\w+) ", line):
+            found.setdefault(panel, []).append(command[1])
+    assert found == PANELS
+
+
+def test_the_first_line_of_every_help_is_a_sentence():
+    todo = [("casmap", get_command(app))]
+    while todo:
+        name, command = todo.pop()
+        todo += [(f"{name} {word}", one) for word, one in getattr(command, "commands", {}).items()]
+        first = command.help.splitlines()[0]
+        assert re.fullmatch(r"[A-Z].*\.", first), (name, first)
+        assert len(first) <= 115, (name, first)
+
+
 def test_no_command_is_help(fresh):
     assert "extract" in fresh().said
 
 
-def test_without_the_train_extra_a_sentence_says_what_to_install(pets, mapping, fresh, files):
-    start = f"import sys; sys.modules['torch'] = None; {START}"
-    done = fresh("extract", pets, "--mapping", mapping, start=start, cwd=pets)
-    assert "torch" in done.sentence()
-    assert "pip install 'casmap[train]'" in done.sentence()
-    assert "maps" not in files(pets)
+@pytest.mark.parametrize(
+    ("command", "module", "named", "extras"),
+    [
+        ("serve --no-browser", "fastapi", "casmap serve needs the extra 'serve'", ["serve"]),
+        ("serve --no-browser", "anyio", "casmap serve needs the extra 'serve'", ["serve"]),
+        ("train pets", "torch", "casmap train needs the extras 'train' and 'offline'", ["train", "offline"]),
+        ("train pets", "tensorboard", "casmap train needs the extras 'train' and 'offline'", ["train", "offline"]),
+        ("classifier pets", "timm", "casmap classifier needs the extras 'train' and 'offline'", ["train", "offline"]),
+        ("export {mapping}", "onnx", "casmap export needs the extra 'train'", ["train"]),
+        ("check {mapping} pets", "jinja2", "casmap check needs the extra 'train'", ["train"]),
+        ("correct {mapping} pets", "torch", "casmap correct needs the extra 'train'", ["train"]),
+        ("demo", "torch", "casmap demo needs the extras 'train' and 'demo'", ["train", "demo"]),
+        ("study table2", "torch", "casmap study table2 needs the extra 'studies'", ["studies"]),
+        ("study figure1", "matplotlib", "casmap study figure1 needs the extra 'studies'", ["studies"]),
+        ("study table1 pets", "torch", "casmap study table1 needs the extra 'peers'", ["peers"]),
+        ("data shard pets shards", "webdataset", "casmap data shard needs the extra 'scale'", ["scale"]),
+        ("extract pets --ray", "ray", "casmap extract --ray needs the extra 'scale'", ["scale"]),
+        ("extract pets --mapping {mapping}", "torch", "casmap extract with a .safetensors mapping", ["train"]),
+        ("evaluate pets --mapping {mapping}", "torch", "casmap evaluate with a .safetensors mapping", ["train"]),
+        ("serve --mapping {mapping}", "torch", "casmap serve with a .safetensors mapping", ["serve", "train"]),
+    ],
+)
+def test_a_missing_extra_is_named_by_the_command(pets, mapping, fresh, files, command, module, named, extras):
+    start = f"import sys; sys.modules[{module!r}] = None; {START}"
+    before = files(pets.parent)
+    arguments = [word.format(mapping=mapping) for word in command.split()]
+    error = fresh(*arguments, start=start, cwd=pets.parent).sentence()
+    assert error.startswith(f"casmap: {named}")
+    assert f"({module} is not installed): {install_hint(*extras)}." in error
+    assert files(pets.parent) == before
+
+
+def test_a_module_of_no_extra_is_an_error_of_casmap(fresh, pets):
+    done = fresh("scenes", "out", start=f"import sys; sys.modules['casmap.data.write'] = None; {START}", cwd=pets)
+    assert done.code == 1
+    assert "ModuleNotFoundError" in done.complained
 
 
 def test_a_stopped_command_says_so(tmp_path, environment):

@@ -196,7 +196,7 @@ def test_a_dry_run_counts_the_papers_steps_and_names_its_classifiers(casmap, map
     said = casmap("study", "figure3", "--paper", "--dry-run").said
     for name in ("densenet121", "resnet152", "vgg19_bn"):
         assert f"{name}.tv_in1k" in said
-    assert "Nothing has to be trained" in casmap("study", "statistics", "--mapping", mapping, "--dry-run").said
+    assert "No training is needed" in casmap("study", "statistics", "--mapping", mapping, "--dry-run").said
 
 
 @pytest.mark.parametrize(

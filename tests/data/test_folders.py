@@ -178,9 +178,9 @@ def test_a_bad_box_is_left_out_and_named(pets, row):
     table = pets / "boxes.csv"
     table.write_text(f"file,xmin,ymin,xmax,ymax\ncat/a.png,{row}\ncat/a.png,1,2,3,4\ndog/rex.png,{row}\n")
     photos = PhotoFolder(pets, boxes=table)
-    known, problems = photos.look(0)
+    known, problems = photos.read_annotation(0)
     assert known.boxes.tolist() == [[1, 2, 3, 4]]
-    assert [problem.kind for problem in problems] == [Kind.BOX_LEFT_OUT]
+    assert [problem.kind for problem in problems] == [Kind.BOX_SKIPPED]
     assert problems[0].what.startswith("cat/a.png: ")
     assert photos.annotation(2) is None
 
@@ -188,7 +188,7 @@ def test_a_bad_box_is_left_out_and_named(pets, row):
 def test_a_box_that_reaches_outside_stays_as_it_is_and_is_named(pets):
     table = pets / "boxes.csv"
     table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,-5,2,30,4\ncat/a.png,-0.5,0,16.5,12\n")
-    known, problems = PhotoFolder(pets, boxes=table).look(0)
+    known, problems = PhotoFolder(pets, boxes=table).read_annotation(0)
     assert known.boxes.tolist() == [[-5, 2, 30, 4], [-0.5, 0, 16.5, 12]]
     assert [problem.kind for problem in problems] == [Kind.BOX_OUTSIDE]  # half a pixel is rounding
 
@@ -302,9 +302,9 @@ def test_a_missing_folder_of_masks_is_refused(pets):
 def test_an_unreadable_mask_is_left_out_and_named(pets, tmp_path):
     path = mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
     path.write_bytes(b"no picture")
-    known, problems = PhotoFolder(pets, masks=tmp_path / "masks").look(0)
+    known, problems = PhotoFolder(pets, masks=tmp_path / "masks").read_annotation(0)
     assert known is None
-    assert [problem.kind for problem in problems] == [Kind.MASK_LEFT_OUT]
+    assert [problem.kind for problem in problems] == [Kind.MASK_SKIPPED]
     assert "masks/cat/a.png" in problems[0].what
 
 
@@ -313,7 +313,7 @@ def test_a_bad_mask_is_left_out_and_the_boxes_stay(pets, tmp_path, shape, kind):
     mask(tmp_path / "masks" / "cat" / "a.png", np.full(shape, 255 if kind is Kind.MASK_SIZE else 128))
     table = pets / "boxes.csv"
     table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
-    known, problems = PhotoFolder(pets, boxes=table, masks=tmp_path / "masks").look(0)
+    known, problems = PhotoFolder(pets, boxes=table, masks=tmp_path / "masks").read_annotation(0)
     assert known.boxes.tolist() == [[1, 2, 3, 4]]
     assert known.mask is None
     assert [problem.kind for problem in problems] == [kind]
@@ -324,9 +324,9 @@ def test_parts_of_another_size_are_left_out_and_named(pets, tmp_path):
     mask(tmp_path / "parts" / "cat" / "a.0.png", np.full((12, 16), 255))
     assert PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").annotation(0).parts.all()
     mask(tmp_path / "parts" / "cat" / "a.1.png", np.full((10, 16), 255))
-    known, problems = PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").look(0)
+    known, problems = PhotoFolder(pets, masks=tmp_path / "masks", parts=tmp_path / "parts").read_annotation(0)
     assert known.parts is None
-    assert [problem.kind for problem in problems] == [Kind.PART_LEFT_OUT]
+    assert [problem.kind for problem in problems] == [Kind.PART_SKIPPED]
 
 
 def test_a_large_jpeg_may_come_smaller_and_no_smaller_than_is_needed(tmp_path) -> None:

@@ -141,7 +141,7 @@ def test_xml_with_words_for_classes_leaves_the_class_to_the_folder(tmp_path):
 def test_annotations_for_another_size_are_named(tmp_path):
     photo(tmp_path / "photos" / "a.jpg", 20, 15)
     xml(tmp_path / "xml" / "a.xml", ("tabby", 1, 2, 3, 4))
-    known, problems = open_photos(str(tmp_path / "photos"), boxes=tmp_path / "xml").look(0)
+    known, problems = open_photos(str(tmp_path / "photos"), boxes=tmp_path / "xml").read_annotation(0)
     assert known.boxes.tolist() == [[1, 2, 3, 4]]
     assert [problem.kind for problem in problems] == [Kind.OTHER_SIZE]
 
@@ -221,15 +221,15 @@ def test_voc_masks_are_read_by_index_and_their_border_does_not_count(voc):
     [
         (lambda path: palette_png(path, np.full((30, 41), 12)), Kind.MASK_SIZE),
         (lambda path: palette_png(path, np.full((30, 40), 8)), Kind.MASK_EMPTY),
-        (lambda path: PIL.Image.new("RGB", (40, 30)).save(path), Kind.MASK_LEFT_OUT),
-        (lambda path: path.write_bytes(b"no picture"), Kind.MASK_LEFT_OUT),
+        (lambda path: PIL.Image.new("RGB", (40, 30)).save(path), Kind.MASK_SKIPPED),
+        (lambda path: path.write_bytes(b"no picture"), Kind.MASK_SKIPPED),
     ],
     ids=["another size", "another class", "colours", "no picture"],
 )
 def test_a_bad_voc_mask_is_left_out_and_named(voc, wrong, kind):
     (voc / "SegmentationClass").mkdir()
     wrong(voc / "SegmentationClass" / "2007_1.png")
-    known, problems = open_photos(str(voc)).look(0)
+    known, problems = open_photos(str(voc)).read_annotation(0)
     assert known.mask is None
     assert len(known.boxes) == 2
     assert [problem.kind for problem in problems] == [kind]
@@ -307,10 +307,10 @@ def test_a_segmentation_that_is_wrong_leaves_the_boxes(tmp_path, instances):
     instances["annotations"] = instances["annotations"][:3]
     instances["annotations"][1]["segmentation"] = {"size": [10**6, 10**6], "counts": [10**12]}
     (tmp_path / "instances.json").write_text(json.dumps(instances))
-    known, problems = open_photos(str(tmp_path / "photos"), boxes=tmp_path / "instances.json").look(0)
+    known, problems = open_photos(str(tmp_path / "photos"), boxes=tmp_path / "instances.json").read_annotation(0)
     assert known.boxes.tolist() == [[1, 1, 5, 4]]
     assert known.mask is None
-    assert [problem.kind for problem in problems] == [Kind.MASK_LEFT_OUT]
+    assert [problem.kind for problem in problems] == [Kind.MASK_SKIPPED]
 
 
 def test_training_takes_classes_from_annotations_and_never_looks_at_boxes(tmp_path, instances, monkeypatch):

@@ -73,8 +73,8 @@ def test_annotations_that_tell_nothing_are_a_fault(pets, tmp_path):
     (tmp_path / "masks").mkdir()
     (tmp_path / "config.xml").write_text('<View><Image name="image" value="$image"/></View>')
     report = check(PhotoFolder(pets, tmp_path / "config.xml", tmp_path / "masks"))
-    assert list(report.problems) == [Kind.SILENT]
-    assert len(report.problems[Kind.SILENT]) == 2
+    assert list(report.problems) == [Kind.EMPTY_SOURCE]
+    assert len(report.problems[Kind.EMPTY_SOURCE]) == 2
     assert report.notes == {}
 
 
@@ -93,13 +93,13 @@ def test_every_fault_is_named(pets, tmp_path):
         Kind.UNREADABLE: [f"{pets}/cat/0.png is not an image of a kind that can be opened (JPEG, PNG, GIF, BMP, "
                           "PPM, TIFF, WEBP, JPEG2000, AVIF)."],
         Kind.NO_PHOTO: ["pets/gone.png"],
-        Kind.BOX_LEFT_OUT: ["dog/1.png"],
+        Kind.BOX_SKIPPED: ["dog/1.png"],
         Kind.BOX_OUTSIDE: ["dog/3.png"],
         Kind.MASK_EMPTY: ["cat/2.png"],
         Kind.MASK_SIZE: ["cat/4.png"],
-        Kind.TWINS_APART: ["cat/stray.png = dog/1.png"],
+        Kind.DUPLICATES_ACROSS_CLASSES: ["cat/stray.png = dog/1.png"],
     }  # fmt: skip
-    assert report.notes[Kind.TWINS] == ["cat/2.png = cat/twin.png"]
+    assert report.notes[Kind.DUPLICATES] == ["cat/2.png = cat/twin.png"]
     assert not report.fine
 
 

@@ -366,7 +366,7 @@ def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
 
 
 def test_a_wrong_mapping_is_refused_before_anything_is_written(trip, tmp_path):
-    with pytest.raises(UserError, match=r"0\.png is no mapping: .*\.onnx"):
+    with pytest.raises(UserError, match=r"0\.png is not a mapping: .*\.onnx"):
         extract([str(trip)], mapping=trip / "0.png", out=tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
 
@@ -402,4 +402,6 @@ def test_what_cannot_be_asked_for_is_one_sentence(trip, mapping, tmp_path):
         extract(trip, mapping=mapping, out=tmp_path / "maps", views=["heat"])
     with pytest.raises(UserError, match="No photo was given"):
         extract([], mapping=mapping, out=tmp_path / "maps")
+    with pytest.raises(UserError, match=r"batch \(--batch\) must be at least 1, not 0\."):
+        extract(trip, mapping=mapping, out=tmp_path / "maps", batch=0)
     assert not (tmp_path / "maps").exists()

@@ -121,7 +121,7 @@ def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
     assert [one.source for one in found] == [str(good), str(good)]
     with pytest.raises(ValueError, match="a photo is a path, bytes"):
         mapper(42)
-    with pytest.raises(UserError, match="on_error must be raise or skip, not 'ignore'"):
+    with pytest.raises(UserError, match="on_error must be 'raise' or 'skip', not 'ignore'"):
         mapper([good], on_error="ignore")
     np.testing.assert_array_equal(mapper(memoryview(good.read_bytes())).photo, mapper(good).photo)
 
@@ -131,7 +131,7 @@ def test_what_cannot_be_asked_for_in_python_is_one_sentence(mapper):
     for wrong, word in (
         (lambda: found.view("heat"), "no view 'heat'"),
         (lambda: found.objects(which="some"), "which must be largest or all"),
-        (lambda: list(mapper.stream([noise(20, 30)], batch=0)), "at least one photo"),
+        (lambda: list(mapper.stream([noise(20, 30)], batch=0)), "batch must be at least 1, not 0"),
     ):
         with pytest.raises(UserError, match=word):
             wrong()
@@ -348,7 +348,7 @@ def test_a_device_that_is_not_there_is_refused(mapping, device):
         SaliencyMapper.load(mapping, device)
 
 
-def test_where_the_mapping_that_comes_along_is_missing_one_sentence_says_so(tmp_path, monkeypatch) -> None:
+def test_a_missing_shipped_mapping_is_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("casmap.inference.mapper.SHIPPED", tmp_path / "casmap.onnx")
-    with pytest.raises(UserError, match="mapping that comes with casmap is missing"):
+    with pytest.raises(UserError, match=r"shipped mapping is missing: .*\(--mapping\)"):
         SaliencyMapper.load()

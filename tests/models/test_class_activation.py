@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from casmap.models.class_activation import EXPECTED_CHANNELS, class_activation, expected_activation, min_max
+from casmap.models.class_activation import CAM_CHANNELS, class_activation, min_max, probability_weighted_cam
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import load_mapping, save_mapping
@@ -24,7 +24,7 @@ def test_the_expected_activation_by_hand() -> None:
     logits = torch.tensor([[3.0, 1.0]]).log()
     head = _head([[4.0, -4.0], [0.0, 4.0]])
     # p w = (3/4 * 4, 3/4 * -4 + 1/4 * 4) = (3, -2): the maps are 3 and -2.
-    maps = expected_activation(3 * features, features, logits, head)[0]
+    maps = probability_weighted_cam(3 * features, features, logits, head)[0]
     activation_share, activation_standard, norm_share, norm_standard = maps
     torch.testing.assert_close(activation_share, torch.tensor([[1.0, 0.0]]))
     torch.testing.assert_close(activation_standard, torch.tensor([[1.0, -1.0]]), atol=1e-3, rtol=0)
@@ -42,9 +42,9 @@ def test_it_does_not_depend_on_the_scale_of_stage_or_head(scale: float, seed: in
     head, louder = nn.Linear(8, 5), nn.Linear(8, 5)
     head.weight.data = torch.randn(5, 8, generator=rng)
     louder.weight.data = scale * head.weight.data
-    one = expected_activation(stage, features, logits, head)
-    other = expected_activation(scale * stage, features, logits, louder)
-    assert one.shape == (2, EXPECTED_CHANNELS, 3, 4)
+    one = probability_weighted_cam(stage, features, logits, head)
+    other = probability_weighted_cam(scale * stage, features, logits, louder)
+    assert one.shape == (2, CAM_CHANNELS, 3, 4)
     torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)  # but for the little that keeps 0 / 0 away
 
 
@@ -54,21 +54,21 @@ def test_sure_of_a_class_it_is_that_classs_activation_map() -> None:
     classifier.network.get_classifier().bias.data = torch.tensor([0.0, 1000.0, 0.0])
     images = torch.randn(2, 3, 64, 96)
     with torch.no_grad():
-        logits, stages = classifier.look_believing(images)
-        plain, without = classifier.look(images)
+        logits, stages = classifier.forward_stages_with_cam(images)
+        plain, without = classifier.forward_stages(images)
     torch.testing.assert_close(logits, plain)
     assert len(stages) == len(without) + 1
     wanted = class_activation(classifier, images, torch.tensor([1, 1])).clamp_min(0)
     torch.testing.assert_close(stages[-1][:, 0], wanted / wanted.amax(dim=(1, 2), keepdim=True))
 
 
-def test_a_mapping_that_believes_comes_back_from_its_file(tmp_path) -> None:
+def test_a_mapping_with_cam_comes_back_from_its_file(tmp_path) -> None:
     torch.manual_seed(0)
     encoder = Classifier("test_resnet", 3)
-    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels, believes=True), ["a", "b", "c"], True).eval()
+    network = SaliencyNetwork(encoder, Decoder(encoder.stage_channels, with_cam=True), ["a", "b", "c"], True).eval()
     save_mapping(tmp_path / "m.safetensors", network, {"size": 64})
     again, about = load_mapping(tmp_path / "m.safetensors")
-    assert about["believes"] is True
+    assert about["with_cam"] is True
     images = torch.randn(2, 3, 64, 64)
     with torch.no_grad():
         torch.testing.assert_close(again(images), network(images), atol=0, rtol=0)

@@ -45,7 +45,7 @@ SIZES = [(name, size) for name in CNNS for size in ((64, 64), (75, 101))] + [(VI
 @torch.no_grad()
 def test_a_look_gives_the_logits_of_a_plain_pass(build, backbone, size) -> None:
     classifier, images = build(backbone), _images(*size)
-    logits, _ = classifier.look(images)
+    logits, _ = classifier.forward_stages(images)
     assert logits.shape == (2, 3)
     assert logits.std() > 0  # two photos, three classes: not all alike
     torch.testing.assert_close(logits, classifier(images))
@@ -57,7 +57,7 @@ def test_a_look_gives_the_logits_of_a_plain_pass(build, backbone, size) -> None:
 def test_the_decoder_makes_a_mask_of_the_photos_size_on_every_backbone(build, backbone, size) -> None:
     classifier, images = build(backbone), _images(*size)
     torch.manual_seed(0)
-    masks = Mapping(classifier.stage_channels)(images, classifier.look(images)[1])
+    masks = Mapping(classifier.stage_channels)(images, classifier.forward_stages(images)[1])
     assert masks.shape == (2, 1, *size)
     assert 0 <= masks.min() < masks.max() <= 1
 
@@ -65,7 +65,7 @@ def test_the_decoder_makes_a_mask_of_the_photos_size_on_every_backbone(build, ba
 @pytest.mark.parametrize("backbone", FROM_HALF)
 @torch.no_grad()
 def test_stages_are_the_last_layers_before_each_halving(build, backbone) -> None:
-    _, stages = build(backbone).look(_images(64, 64))
+    _, stages = build(backbone).forward_stages(_images(64, 64))
     sides = (32, 16, 8, 4, 2)
     assert [tuple(stage.shape[1:]) for stage in stages] == [
         (channels, side, side) for channels, side in zip(FROM_HALF[backbone], sides, strict=True)
@@ -74,7 +74,7 @@ def test_stages_are_the_last_layers_before_each_halving(build, backbone) -> None
 
 @torch.no_grad()
 def test_convnext_begins_at_a_quarter(build) -> None:
-    _, stages = build("convnext_atto").look(_images(64, 64))
+    _, stages = build("convnext_atto").forward_stages(_images(64, 64))
     assert [tuple(stage.shape[1:]) for stage in stages] == [(40, 16, 16), (80, 8, 8), (160, 4, 4), (320, 2, 2)]
 
 
@@ -87,7 +87,7 @@ def test_a_vit_shows_four_evenly_spaced_blocks(build, side) -> None:
         classifier.network.blocks[number].register_forward_hook(lambda _m, _i, out: seen.append(out))
         for number in (2, 5, 8, 11)  # of twelve
     ]
-    _, stages = classifier.look(_images(side, side))
+    _, stages = classifier.forward_stages(_images(side, side))
     for hook in hooks:
         hook.remove()
     patches = side // 16
@@ -106,7 +106,7 @@ def test_the_stages_of_a_resnet_are_what_its_layers_put_out(build) -> None:
     for layer in (network.layer1, network.layer2, network.layer3, network.layer4):
         x = layer(x)
         by_hand.append(x)
-    for stage, wanted in zip(build("resnet18").look(images)[1], by_hand, strict=True):
+    for stage, wanted in zip(build("resnet18").forward_stages(images)[1], by_hand, strict=True):
         torch.testing.assert_close(stage, wanted)
 
 
@@ -114,7 +114,7 @@ def test_the_stages_of_a_resnet_are_what_its_layers_put_out(build) -> None:
 @torch.no_grad()
 def test_the_channels_promised_are_those_that_come(build, backbone) -> None:
     classifier = build(backbone)
-    _, stages = classifier.look(_images(64, 64))
+    _, stages = classifier.forward_stages(_images(64, 64))
     assert classifier.stage_channels == [stage.shape[1] for stage in stages]
 
 

@@ -101,7 +101,7 @@ def test_a_shared_encoder_gets_no_gradient_from_the_masks_and_a_separate_one_doe
     images = torch.randn(2, 3, 64, 64)
     for encoder in (None, own):
         mapping = Mapping(shared.stage_channels, encoder)
-        mapping(images, shared.look(images)[1]).mean().backward()
+        mapping(images, shared.forward_stages(images)[1]).mean().backward()
         assert _gradients(mapping.decoder) > 5
         assert _gradients(shared) == 0
     assert _gradients(own) > 20
@@ -115,7 +115,7 @@ def test_a_separate_encoder_is_asked_instead_of_the_classifier() -> None:
     images = torch.randn(2, 3, 64, 64)
     separate, sharing = Mapping(shared.stage_channels, own).eval(), Mapping(shared.stage_channels).eval()
     sharing.decoder.load_state_dict(separate.decoder.state_dict())
-    mine, yours = own.look(images)[1], shared.look(images)[1]
+    mine, yours = own.forward_stages(images)[1], shared.forward_stages(images)[1]
     torch.testing.assert_close(separate(images, yours), sharing(images, mine))
     assert not torch.allclose(separate(images, yours), sharing(images, yours))
 
@@ -127,5 +127,5 @@ def test_the_network_of_a_file_gives_the_mappings_masks_and_the_encoders_logits(
     mapping = Mapping(encoder.stage_channels).eval()
     images = torch.randn(2, 3, 64, 48)
     masks, logits = SaliencyNetwork(encoder, mapping.decoder, ["a", "b", "c"], predicts=True).eval()(images)
-    assert torch.equal(masks, mapping(images, encoder.look(images)[1]))
+    assert torch.equal(masks, mapping(images, encoder.forward_stages(images)[1]))
     assert torch.equal(logits, encoder(images))

@@ -30,7 +30,7 @@ def test_folding_leaves_no_batch_norm_and_changes_no_logit_no_stage_and_no_gradi
     assert not _norms(g)
     assert _norms(f)  # is left as it was
     images = torch.randn(2, 3, 64, 64).requires_grad_(True)
-    (logits, stages), (quick, quick_stages) = f.look(images), g.look(images)
+    (logits, stages), (quick, quick_stages) = f.forward_stages(images), g.forward_stages(images)
     torch.testing.assert_close(quick, logits, rtol=1e-4, atol=1e-5)
     for stage, other in zip(stages, quick_stages, strict=True):
         torch.testing.assert_close(other, stage, rtol=1e-4, atol=1e-4)

@@ -32,7 +32,7 @@ def test_weights_from_a_file_give_torchvisions_own_logits_and_a_mask(name, tmp_p
     ours.eval()
     images = torch.randn(2, 3, 96, 96)
     with torch.no_grad():
-        logits, stages = ours.look(images)
+        logits, stages = ours.forward_stages(images)
         torch.testing.assert_close(logits, theirs(images))
         torch.testing.assert_close(ours(images), theirs(images))
         assert ours.stage_channels == [stage.shape[1] for stage in stages] == CHANNELS[name]

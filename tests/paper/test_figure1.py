@@ -17,7 +17,7 @@ def test_layers_are_the_models(backbone) -> None:
     decoder = Decoder(f.stage_channels)
     found = layers(f, decoder, 96)
     with torch.no_grad():
-        _, stages = f.eval().look(torch.zeros(1, 3, 96, 96))
+        _, stages = f.eval().forward_stages(torch.zeros(1, 3, 96, 96))
     shown = [layer.shape for layer in found if layer.name.startswith("stage") and layer.part == "encoder"]
     assert shown == [tuple(stage.shape[1:]) for stage in stages]
     parts = {part: sum(layer.parameters for layer in found if layer.part == part) for part in ("encoder", "decoder")}

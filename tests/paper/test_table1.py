@@ -29,6 +29,7 @@ from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.components import binary_mask, largest_box
 from casmap.inference.mapper import SaliencyMapper
+from casmap.install_hint import install_hint
 from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
@@ -356,11 +357,11 @@ def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_p
     assert [line.name for line in lines[2:-2]] == names
     assert [line.entry.told for line in lines[4:6]] == ["nothing", "boxes, in training"]
     # What was shown the boxes of some photos is measured on the others, and compared on those.
-    boxed = lines[5]
-    assert 0 < len(boxed.entry.chosen) < 15
-    apart = difference(lines[0], boxed)
-    mine = lines[0].errors[ALPHA_ONE][boxed.entry.chosen]
-    assert apart.value == pytest.approx((mine - boxed.errors[boxed.strongest]).mean())
+    object_from_box = lines[5]
+    assert 0 < len(object_from_box.entry.chosen) < 15
+    apart = difference(lines[0], object_from_box)
+    mine = lines[0].errors[ALPHA_ONE][object_from_box.entry.chosen]
+    assert apart.value == pytest.approx((mine - object_from_box.errors[object_from_box.strongest]).mean())
     (learned,) = (tmp_path / "out").glob("learned-*")
     kept = {path: path.read_bytes() for path in learned.glob("*.safetensors")}
     assert {path.name for path in kept} == {"real-time.safetensors"}
@@ -456,7 +457,7 @@ def test_what_is_missing_is_named_and_left_out_or_refused_where_it_was_asked_for
     heard = Heard()
     table = run(folder, only=None, out=str(tmp_path / "out"), reporter=heard)
     assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
-    without = "RISE (pip install 'casmap[torchray]'), real-time saliency (--train PHOTOS of the same classes)"
+    without = f"RISE ({install_hint('torchray')}), real-time saliency (--train PHOTOS of the same classes)"
     assert heard.messages == [f"Left out, for want of what is in brackets: {without}."]
     with pytest.raises(UserError, match=r"Not possible, for want of what is in brackets: RISE \(pip install"):
         run(folder, only=["CAM", "RISE"], out=str(tmp_path / "out"))

@@ -149,7 +149,7 @@ def test_photos_that_changed_under_the_same_name_are_noticed(tmp_path, small) ->
 
 
 def test_a_recipe_with_a_second_stage_is_trained_without_it(small) -> None:
-    two_stages = small.recipe.replace(taught_steps=3, casm_size=32)
+    two_stages = small.recipe.replace(second_stage_steps=3, algorithm_size=32)
     recipes = [one.recipe for one in planned(replace(small, recipe=two_stages), 60, 20) if one.maps]
     assert len(recipes) == len(VARIANTS)
-    assert {recipe.taught_steps for recipe in recipes} == {0}
+    assert {recipe.second_stage_steps for recipe in recipes} == {0}

@@ -14,7 +14,7 @@ from casmap.evaluation.localization import mask_iou
 from casmap.evaluation.numbers import paired_interval
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
-from casmap.tools.correct import Agreement, Corrected, agreement, correct, teach_corrections, truth
+from casmap.tools.correct import Agreement, Corrected, agreement, correct, train_on_corrections, truth
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
@@ -30,7 +30,7 @@ def trained(tmp_path):
 def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_path) -> None:
     photos = Scenes(classes=4, photos=120, size=64, seed=5)
     few, others = Subset(photos, np.arange(24)), Subset(photos, np.arange(24, 120))
-    path = teach_corrections(trained, few, out=tmp_path / "out", steps=60)
+    path = train_on_corrections(trained, few, out=tmp_path / "out", steps=60)
     before, after = (agreement(SaliencyMapper.load(file), others).overlaps for file in (trained, path))
     assert paired_interval(after, before)[0] > 0.01
     (old, _), (new, about) = load_mapping(trained), load_mapping(path)
@@ -42,7 +42,7 @@ def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_
 
 def test_the_same_corrections_give_the_same_mapping(trained, tmp_path) -> None:
     photos = Scenes(classes=4, photos=12, size=64, seed=5)
-    files = [teach_corrections(trained, photos, out=tmp_path / name, steps=3) for name in ("a", "b")]
+    files = [train_on_corrections(trained, photos, out=tmp_path / name, steps=3) for name in ("a", "b")]
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -107,12 +107,12 @@ def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos
 def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
     photos = Scenes(classes=2, photos=8, size=64)
     with pytest.raises(UserError, match="cannot learn any more"):
-        teach_corrections(SHIPPED, photos, out=tmp_path / "a")
+        train_on_corrections(SHIPPED, photos, out=tmp_path / "a")
     with pytest.raises(UserError, match="Only 4 photos are corrected"):
-        teach_corrections(trained, Subset(photos, np.arange(4)), out=tmp_path / "b")
-    teach_corrections(trained, photos, out=tmp_path / "c", steps=1)
+        train_on_corrections(trained, Subset(photos, np.arange(4)), out=tmp_path / "b")
+    train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
     with pytest.raises(UserError, match="already holds a mapping"):
-        teach_corrections(trained, photos, out=tmp_path / "c", steps=1)
+        train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
 
 
 def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from casmap import __version__
+from casmap.install_hint import install_hint
 from casmap.tools import doctor
 from casmap.tools.doctor import examine, extras
 
@@ -34,7 +35,7 @@ def test_a_missing_extra_has_a_remedy(monkeypatch, tmp_path) -> None:
     peers = next(finding for finding in examine(tmp_path) if finding.what == "casmap[peers]")
     assert not peers.well
     assert peers.found == "without captum, zennit"
-    assert peers.advice == "pip install 'casmap[peers]'"
+    assert peers.advice == install_hint("peers")
 
 
 def test_a_version_too_old_is_named(monkeypatch) -> None:

@@ -27,7 +27,7 @@ CLASSES = ["ant", "bee", "cow"]
 def network(request) -> SaliencyNetwork:
     torch.manual_seed(0)
     encoder = Classifier(request.param, 3)
-    decoder = Decoder(encoder.stage_channels, believes=True)  # all that a mapping can have
+    decoder = Decoder(encoder.stage_channels, with_cam=True)  # all that a mapping can have
     return SaliencyNetwork(encoder, decoder, CLASSES, True).eval()
 
 

@@ -8,7 +8,7 @@ from torch.nn.functional import log_softmax
 
 from casmap.models.classifier import Classifier
 from casmap.training import algorithm
-from casmap.training.algorithm import Players, casm, look, step_classifier, step_mapping
+from casmap.training.algorithm import TrainingState, casm, look, step_classifier, step_mapping
 from casmap.training.loop import set_up
 from casmap.training.recipes import Recipe
 from casmap.training.samples import Samples
@@ -17,7 +17,7 @@ from casmap.training.score import mask_out, score
 LR, MOMENTUM, DECAY = 0.05, 0.9, 0.01
 
 
-def _players(**changes) -> Players:
+def _players(**changes) -> TrainingState:
     recipe = Recipe(
         backbone="test_resnet", pretrained=False, size=32, thinning="L100", lambda_r=1.0, classifier_lr=LR,
         momentum=MOMENTUM, classifier_decay=DECAY,
@@ -67,22 +67,22 @@ def test_each_iteration_is_the_papers_five_lines_in_order(monkeypatch) -> None:
         _spy(monkeypatch, algorithm, name, calls)
     for name in ("add", "draw", "thin"):
         _spy(monkeypatch, Samples, name, calls)
-    players = _players()
-    measured = list(casm(players, [_batch(0), _batch(1)]))
+    state = _players()
+    measured = list(casm(state, [_batch(0), _batch(1)]))
     assert [name for name, _, _ in calls] == ["look", "step_classifier", "add", "draw", "step_mapping", "thin"] * 2
     assert len(measured) == 2
     for iteration in (calls[:6], calls[6:]):
         looked, stepped, added, drawn, mapped, _ = iteration
         glance, sampled = looked[2], drawn[2]
         assert stepped[1][1] is glance
-        assert added[1][1] is players.classifier  # f(k): after its step
+        assert added[1][1] is state.classifier  # f(k): after its step
         assert mapped[1][1] is glance  # m(k - 1): the mapping is not asked again
         assert mapped[1][2] is sampled
 
 
 def test_a_new_sample_is_the_stepped_classifier_and_thinning_comes_last(monkeypatch) -> None:
-    players = _players(thinning="L100", period=1)
-    before = _copy(players.classifier)
+    state = _players(thinning="L100", period=1)
+    before = _copy(state.classifier)
     seen: list[set[str]] = []
     real = Samples.add
 
@@ -91,13 +91,11 @@ def test_a_new_sample_is_the_stepped_classifier_and_thinning_comes_last(monkeypa
         real(self, classifier)
 
     monkeypatch.setattr(Samples, "add", add)
-    list(casm(players, [_batch()]))
-    assert seen == [_weights(players.classifier)]  # every weight had moved already
-    first, newest = players.samples.kept
+    list(casm(state, [_batch()]))
+    assert seen == [_weights(state.classifier)]  # every weight had moved already
+    first, newest = state.samples.kept
     assert all(torch.equal(first[name], before[name]) for name in before)
-    assert all(
-        torch.equal(newest[name], players.classifier.state_dict()[name]) for name in _weights(players.classifier)
-    )
+    assert all(torch.equal(newest[name], state.classifier.state_dict()[name]) for name in _weights(state.classifier))
 
 
 def _one_by_hand(classifier: Classifier, images, masks, labels, loss: str) -> list[torch.Tensor]:
@@ -115,121 +113,121 @@ def _one_by_hand(classifier: Classifier, images, masks, labels, loss: str) -> li
 
 @pytest.mark.parametrize("loss", ["mixed", "masked"])
 def test_the_classifiers_step_is_sgd_on_its_loss_written_by_hand(loss) -> None:
-    players = _players(loss=loss)
-    twin = copy.deepcopy(players.classifier).train()
+    state = _players(loss=loss)
+    twin = copy.deepcopy(state.classifier).train()
     speed = [torch.zeros_like(parameter) for parameter in twin.parameters()]
     for step in range(2):
         images, labels = _batch(step)
-        glance = look(players, images)
-        found = step_classifier(players, glance, images, labels)
+        glance = look(state, images)
+        found = step_classifier(state, glance, images, labels)
         value, *gradients = _one_by_hand(twin, images, glance.masks.detach(), labels, loss)
         with torch.no_grad():
             for parameter, v, gradient in zip(twin.parameters(), speed, gradients, strict=True):
                 v.mul_(MOMENTUM).add_(gradient + DECAY * parameter)
                 parameter -= LR * v
         torch.testing.assert_close(found, value)
-        for (name, ours), theirs in zip(players.classifier.named_parameters(), twin.parameters(), strict=True):
+        for (name, ours), theirs in zip(state.classifier.named_parameters(), twin.parameters(), strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=name)
 
 
 def test_the_mappings_step_is_adam_up_the_score_written_by_hand() -> None:
-    players = _players(mapping_decay=0.0, clip=1e6, thinning="F")
+    state = _players(mapping_decay=0.0, clip=1e6, thinning="F")
     images, labels = _batch()
-    glance = look(players, images)
+    glance = look(state, images)
     labels = glance.clean.argmax(1)  # all right
-    twin = copy.deepcopy(players.mapping)
-    masks = twin(images, players.classifier.look(images)[1])
-    masked = players.classifier(mask_out(images, masks))
+    twin = copy.deepcopy(state.mapping)
+    masks = twin(images, state.classifier.forward_stages(images)[1])
+    masked = state.classifier(mask_out(images, masks))
     value = score(masked, glance.clean, labels, masks, 1.0)
     gradients = torch.autograd.grad(value, list(twin.parameters()))
-    found, logits = step_mapping(players, glance, players.classifier, images, labels)
+    found, logits = step_mapping(state, glance, state.classifier, images, labels)
     torch.testing.assert_close(found, value.detach())
     torch.testing.assert_close(logits, masked.detach())
-    for ours, old, gradient in zip(players.mapping.parameters(), twin.parameters(), gradients, strict=True):
+    for ours, old, gradient in zip(state.mapping.parameters(), twin.parameters(), gradients, strict=True):
         upward = old + 0.001 * gradient / (gradient.abs() + 1e-8)  # Adam's first step: the rate times the sign, and up
         torch.testing.assert_close(ours, upward, rtol=1e-4, atol=2e-5)
 
 
 def test_with_masked_in_the_step_also_keeps_what_tells_the_class() -> None:
-    players = _players(mapping_decay=0.0, clip=1e6, thinning="F", masked_in=0.5)
+    state = _players(mapping_decay=0.0, clip=1e6, thinning="F", masked_in=0.5)
     images, labels = _batch()
-    glance = look(players, images)
+    glance = look(state, images)
     labels = glance.clean.argmax(1)  # all right
-    twin = copy.deepcopy(players.mapping)
-    masks = twin(images, players.classifier.look(images)[1])
-    value = score(players.classifier(mask_out(images, masks)), glance.clean, labels, masks, 1.0)
-    kept = log_softmax(players.classifier(masks * images), 1)
+    twin = copy.deepcopy(state.mapping)
+    masks = twin(images, state.classifier.forward_stages(images)[1])
+    value = score(state.classifier(mask_out(images, masks)), glance.clean, labels, masks, 1.0)
+    kept = log_softmax(state.classifier(masks * images), 1)
     value = value + 0.5 * sum(row[label] for row, label in zip(kept, labels, strict=True)) / len(labels)
     gradients = torch.autograd.grad(value, list(twin.parameters()))
-    found, _ = step_mapping(players, glance, players.classifier, images, labels)
+    found, _ = step_mapping(state, glance, state.classifier, images, labels)
     torch.testing.assert_close(found, value.detach())
-    for ours, old, gradient in zip(players.mapping.parameters(), twin.parameters(), gradients, strict=True):
+    for ours, old, gradient in zip(state.mapping.parameters(), twin.parameters(), gradients, strict=True):
         torch.testing.assert_close(ours, old + 0.001 * gradient / (gradient.abs() + 1e-8), rtol=1e-4, atol=2e-5)
 
 
 def test_the_mappings_gradient_is_clipped() -> None:
-    players = _players(clip=1e-3)
+    state = _players(clip=1e-3)
     images, _ = _batch()
-    glance = look(players, images)
-    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
-    norm = torch.stack([p.grad.norm() for p in players.mapping.parameters()]).norm()
+    glance = look(state, images)
+    step_mapping(state, glance, state.classifier, images, glance.clean.argmax(1))
+    norm = torch.stack([p.grad.norm() for p in state.mapping.parameters()]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)
 
 
 @pytest.mark.parametrize("encoder", ["shared", "separate", "first"])
 def test_the_mapping_step_changes_no_weight_of_the_classifier_and_gives_it_no_gradient(encoder) -> None:
-    players = _players(encoder=encoder)
+    state = _players(encoder=encoder)
     images, _ = _batch()
-    glance = look(players, images)
-    before, mapping_before = _copy(players.classifier), _copy(players.mapping)
-    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
-    assert not _changed(players.classifier, before) & _weights(players.classifier)
-    assert all(parameter.grad is None for parameter in players.classifier.parameters())
-    assert all(parameter.requires_grad for parameter in players.classifier.parameters())  # ready for its next step
-    assert _changed(players.mapping.decoder, {k.removeprefix("decoder."): v for k, v in mapping_before.items()})
+    glance = look(state, images)
+    before, mapping_before = _copy(state.classifier), _copy(state.mapping)
+    step_mapping(state, glance, state.classifier, images, glance.clean.argmax(1))
+    assert not _changed(state.classifier, before) & _weights(state.classifier)
+    assert all(parameter.grad is None for parameter in state.classifier.parameters())
+    assert all(parameter.requires_grad for parameter in state.classifier.parameters())  # ready for its next step
+    assert _changed(state.mapping.decoder, {k.removeprefix("decoder."): v for k, v in mapping_before.items()})
 
 
 def test_after_a_step_of_its_own_the_classifiers_gradient_is_left_alone_too() -> None:
-    players = _players()
+    state = _players()
     images, labels = _batch()
-    glance = look(players, images)
-    step_classifier(players, glance, images, labels)
-    before = [parameter.grad.clone() for parameter in players.classifier.parameters()]
-    step_mapping(players, glance, players.classifier, images, glance.clean.argmax(1))
-    for parameter, gradient in zip(players.classifier.parameters(), before, strict=True):
+    glance = look(state, images)
+    step_classifier(state, glance, images, labels)
+    before = [parameter.grad.clone() for parameter in state.classifier.parameters()]
+    step_mapping(state, glance, state.classifier, images, glance.clean.argmax(1))
+    for parameter, gradient in zip(state.classifier.parameters(), before, strict=True):
         assert torch.equal(parameter.grad, gradient)
 
 
 @pytest.mark.parametrize("encoder", ["shared", "separate", "first"])
 def test_the_classifier_step_changes_nothing_of_the_mapping_and_gives_it_no_gradient(encoder) -> None:
-    players = _players(encoder=encoder)
+    state = _players(encoder=encoder)
     images, labels = _batch()
-    glance = look(players, images)
-    before, classifier_before = _copy(players.mapping), _copy(players.classifier)
-    step_classifier(players, glance, images, labels)
-    assert not _changed(players.mapping, before)
-    assert all(parameter.grad is None for parameter in players.mapping.parameters())
-    assert _changed(players.classifier, classifier_before) >= _weights(players.classifier)
+    glance = look(state, images)
+    before, classifier_before = _copy(state.mapping), _copy(state.classifier)
+    step_classifier(state, glance, images, labels)
+    assert not _changed(state.mapping, before)
+    assert all(parameter.grad is None for parameter in state.mapping.parameters())
+    assert _changed(state.classifier, classifier_before) >= _weights(state.classifier)
 
 
 def test_with_thinning_f_nothing_of_the_classifier_ever_changes() -> None:
-    players = _players(thinning="F")
-    assert players.classifier_optimizer is None
-    before = _copy(players.classifier)  # weights and buffers
-    mapping_before = _copy(players.mapping)
-    list(casm(players, [_batch(seed) for seed in range(4)]))
-    assert not _changed(players.classifier, before)
-    assert _changed(players.mapping, mapping_before) >= _weights(players.mapping)
+    state = _players(thinning="F")
+    assert state.classifier_optimizer is None
+    before = _copy(state.classifier)  # weights and buffers
+    mapping_before = _copy(state.mapping)
+    list(casm(state, [_batch(seed) for seed in range(4)]))
+    assert not _changed(state.classifier, before)
+    assert _changed(state.mapping, mapping_before) >= _weights(state.mapping)
 
 
 def test_frozen_batch_norms_keep_f0s_statistics_while_weights_move() -> None:
     for freeze in (True, False):
-        players = _players(freeze_batch_norm=freeze)
-        before = _copy(players.classifier)
-        list(casm(players, [_batch(seed) for seed in range(2)]))
-        changed = _changed(players.classifier, before)
-        assert changed >= _weights(players.classifier)
-        assert bool(changed - _weights(players.classifier)) is not freeze
+        state = _players(freeze_batch_norm=freeze)
+        before = _copy(state.classifier)
+        list(casm(state, [_batch(seed) for seed in range(2)]))
+        changed = _changed(state.classifier, before)
+        assert changed >= _weights(state.classifier)
+        assert bool(changed - _weights(state.classifier)) is not freeze
 
 
 def _moved(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> set[str]:
@@ -237,79 +235,79 @@ def _moved(module: torch.nn.Module, before: dict[str, torch.Tensor]) -> set[str]
 
 
 def test_a_separate_encoder_begins_as_f0_and_is_trained_by_the_score_alone() -> None:
-    players = _players(encoder="separate")
-    encoder = players.mapping.encoder
+    state = _players(encoder="separate")
+    encoder = state.mapping.encoder
     before = _copy(encoder)
-    assert not _changed(players.classifier, before)
+    assert not _changed(state.classifier, before)
     images, labels = _batch()
-    glance = look(players, images)
-    step_classifier(players, glance, images, labels)
+    glance = look(state, images)
+    step_classifier(state, glance, images, labels)
     assert not _moved(encoder, before)
-    step_mapping(players, glance, players.samples.draw(), images, glance.clean.argmax(1))
+    step_mapping(state, glance, state.samples.draw(), images, glance.clean.argmax(1))
     head = {name for name in _weights(encoder) if name.startswith("network.fc")}
     assert _moved(encoder, before) == _weights(encoder) - head
 
 
 def test_the_first_encoder_stays_f0_while_classifier_and_decoder_move() -> None:
-    players = _players(encoder="first")
-    encoder, images = players.mapping.encoder, _batch()[0]
-    before, decoder_before = _copy(encoder), _copy(players.mapping.decoder)
-    assert not _changed(players.classifier, before)
-    wanted = players.mapping.decoder(encoder.eval().look(images)[1], images.shape[-2:])
-    torch.testing.assert_close(look(players, images).masks, wanted)
-    list(casm(players, [_batch(seed) for seed in range(2)]))
+    state = _players(encoder="first")
+    encoder, images = state.mapping.encoder, _batch()[0]
+    before, decoder_before = _copy(encoder), _copy(state.mapping.decoder)
+    assert not _changed(state.classifier, before)
+    wanted = state.mapping.decoder(encoder.eval().forward_stages(images)[1], images.shape[-2:])
+    torch.testing.assert_close(look(state, images).masks, wanted)
+    list(casm(state, [_batch(seed) for seed in range(2)]))
     assert not _changed(encoder, before)  # weights and batch norms
-    assert _changed(players.classifier, before) >= _weights(players.classifier)
-    assert _moved(players.mapping.decoder, decoder_before)
+    assert _changed(state.classifier, before) >= _weights(state.classifier)
+    assert _moved(state.mapping.decoder, decoder_before)
 
 
 def test_with_a_shared_encoder_the_mapping_holds_the_decoder_alone() -> None:
-    players = _players()
-    shared = {id(parameter) for parameter in players.classifier.parameters()}
-    trained = [p for group in players.mapping_optimizer.param_groups for p in group["params"]]
+    state = _players()
+    shared = {id(parameter) for parameter in state.classifier.parameters()}
+    trained = [p for group in state.mapping_optimizer.param_groups for p in group["params"]]
     assert trained
     assert not any(id(parameter) in shared for parameter in trained)
     images, _ = _batch()
-    players.classifier.requires_grad_(True)
-    glance = look(players, images)
+    state.classifier.requires_grad_(True)
+    glance = look(state, images)
     glance.masks.mean().backward()
-    assert all(parameter.grad is None for parameter in players.classifier.parameters())
+    assert all(parameter.grad is None for parameter in state.classifier.parameters())
 
 
 def test_an_old_classifier_scores_in_eval_mode_and_the_live_one_in_train_mode() -> None:
-    players = _players(thinning="FL")
+    state = _players(thinning="FL")
     modes = set()
-    real = players.samples.draw
+    real = state.samples.draw
 
     def draw() -> Classifier:
         drawn = real()
-        modes.add((drawn is players.classifier, drawn.training))
+        modes.add((drawn is state.classifier, drawn.training))
         return drawn
 
-    players.samples.draw = draw
-    list(casm(players, [_batch(seed, 4) for seed in range(8)]))
+    state.samples.draw = draw
+    list(casm(state, [_batch(seed, 4) for seed in range(8)]))
     assert modes == {(True, True), (False, False)}
 
 
 @pytest.mark.parametrize("which", ["entropy", "loss", "doubt"])
 def test_the_score_rises_on_a_batch_when_the_classifier_is_fixed(which) -> None:
-    players = _players(thinning="F", score=which, mapping_lr=3e-4, lambda_r=0.5)  # small steps: none too far
+    state = _players(thinning="F", score=which, mapping_lr=3e-4, lambda_r=0.5)  # small steps: none too far
     images, _ = _batch()
     with torch.no_grad():
-        players.classifier.network.get_classifier().weight *= 3  # sure of itself: there is entropy to gain
-        labels = players.classifier(images).argmax(1)  # and right
-    scores = [float(measures.score) for measures in casm(players, [(images, labels)] * 8)]
+        state.classifier.network.get_classifier().weight *= 3  # sure of itself: there is entropy to gain
+        labels = state.classifier(images).argmax(1)  # and right
+    scores = [float(measures.score) for measures in casm(state, [(images, labels)] * 8)]
     assert scores[-1] > scores[0] + 0.2
 
 
 def test_what_the_log_is_told_is_what_happened() -> None:
-    players = _players(thinning="L100", period=1)
+    state = _players(thinning="L100", period=1)
     images, labels = _batch()
     with torch.no_grad():
-        twin = copy.deepcopy(players.classifier).train()
-        clean, stages = twin.look(images)
-        masks = copy.deepcopy(players.mapping).train()(images, stages)
-    (measures,) = casm(players, [(images, labels)])
+        twin = copy.deepcopy(state.classifier).train()
+        clean, stages = twin.forward_stages(images)
+        masks = copy.deepcopy(state.mapping).train()(images, stages)
+    (measures,) = casm(state, [(images, labels)])
     assert float(measures.area) == pytest.approx(float(masks.mean()), rel=1e-4)
     assert float(measures.accuracy) == pytest.approx(float((clean.argmax(1) == labels).float().mean()))
     assert 0 <= float(measures.masked_accuracy) <= 1
@@ -318,40 +316,40 @@ def test_what_the_log_is_told_is_what_happened() -> None:
 
 
 def test_a_reused_pass_gives_the_mapping_the_gradient_of_s_before_the_classifiers_step(monkeypatch) -> None:
-    players = _players(thinning="L", reuse_masked=True, clip=1e9)
+    state = _players(thinning="L", reuse_masked=True, clip=1e9)
     images, labels = _batch()
-    glance = look(players, images)
-    twin = copy.deepcopy(players.classifier)  # f(k - 1), in training as f is
+    glance = look(state, images)
+    twin = copy.deepcopy(state.classifier)  # f(k - 1), in training as f is
     value = score(twin(mask_out(images, glance.masks)), glance.clean.detach(), labels, glance.masks, 1.0)
-    wanted = torch.autograd.grad(-value, list(players.mapping.parameters()), retain_graph=True)
-    step_classifier(players, glance, images, labels)
-    players.samples.add(players.classifier)
+    wanted = torch.autograd.grad(-value, list(state.mapping.parameters()), retain_graph=True)
+    step_classifier(state, glance, images, labels)
+    state.samples.add(state.classifier)
 
     def no_pass(*_):
         raise AssertionError("f is asked again")
 
     monkeypatch.setattr(Classifier, "forward", no_pass)
-    found, _ = step_mapping(players, glance, players.samples.draw(), images, labels)
+    found, _ = step_mapping(state, glance, state.samples.draw(), images, labels)
     torch.testing.assert_close(found, value.detach())
-    for parameter, gradient in zip(players.mapping.parameters(), wanted, strict=True):
+    for parameter, gradient in zip(state.mapping.parameters(), wanted, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-6)
 
 
 def test_reusing_a_pass_leaves_the_classifiers_step_as_it_is() -> None:
     exact, reused = _players(thinning="L"), _players(thinning="L", reuse_masked=True)
     images, labels = _batch()
-    losses = [step_classifier(players, look(players, images), images, labels) for players in (exact, reused)]
+    losses = [step_classifier(state, look(state, images), images, labels) for state in (exact, reused)]
     torch.testing.assert_close(*losses)
     for one, other in zip(exact.classifier.parameters(), reused.classifier.parameters(), strict=True):
         torch.testing.assert_close(one, other)
 
 
 def test_an_older_classifier_is_asked_in_any_case() -> None:
-    players = _players(thinning="L100", period=1, reuse_masked=True)
+    state = _players(thinning="L100", period=1, reuse_masked=True)
     for step in range(12):
         images, labels = _batch(step)
-        glance = look(players, images)
-        step_classifier(players, glance, images, labels)
-        players.samples.add(players.classifier)
-        assert (glance.reused is not None) == (players.samples.draw() is players.classifier)
-        players.samples.thin()
+        glance = look(state, images)
+        step_classifier(state, glance, images, labels)
+        state.samples.add(state.classifier)
+        assert (glance.reused is not None) == (state.samples.draw() is state.classifier)
+        state.samples.thin()

@@ -10,7 +10,7 @@ from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.training import budget
 from casmap.training import first_classifier as first
-from casmap.training.budget import Timed, choose, foretell
+from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.recipes import PAPER, PHOTOS, QUICK
 
 CPU = {"device": "cpu"}
@@ -100,7 +100,7 @@ class Many:
 
 
 def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
     recipe, _ = choose(Many(), CPU)
     assert recipe.steps == 2400  # 20 minutes of 0.5 s; f(0) takes the rest
     assert recipe.period == 80
@@ -108,21 +108,26 @@ def test_on_a_cpu_a_run_is_chosen_to_take_half_an_hour(monkeypatch) -> None:
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
     assert choose(Many(side=20), CPU)[0].size == 32
 
 
 @pytest.mark.parametrize(
     ("said", "taught"),
-    [({}, True), ({"encoder": "separate"}, False), ({"backbone": "test_vit"}, False), ({"taught_steps": 0}, False)],
+    [
+        ({}, True),
+        ({"encoder": "separate"}, False),
+        ({"backbone": "test_vit"}, False),
+        ({"second_stage_steps": 0}, False),
+    ],
 )
 def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypatch, said, taught) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
     recipe, reasons = choose(Many(), {**CPU, "backbone": "test_resnet", **said})
-    assert bool(recipe.taught_steps) == taught
+    assert bool(recipe.second_stage_steps) == taught
     assert recipe.size == 224
-    assert recipe.early_size == (160 if taught else 224)
+    assert recipe.algorithm_side == (160 if taught else 224)
     assert any("of the second stage" in reason for reason in reasons) == taught
     # Of thirty minutes: 10,000 looks for the head; the second stage, whose teacher looks at 256 photos twice.
     looks = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if taught else 1)
@@ -132,30 +137,30 @@ def test_where_there_are_weights_a_second_stage_is_chosen_if_it_can_be(monkeypat
 
 
 def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
     recipe, _ = choose(Many(), {**CPU, "backbone": "torchvision/mobilenet_v2", "weights": "w.safetensors"})
     assert recipe.first_steps == recipe.steps == 2400
 
 
 @pytest.mark.parametrize(("said", "side", "early", "teacher"), [(320, 320, 160, 416), (96, 96, 96, 416)])
 def test_the_size_that_is_said_is_the_mappings(monkeypatch, said, side, early, teacher) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.5, 0.5))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.5, 0.5))
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
     recipe, _ = choose(Many(), {**CPU, "backbone": "test_resnet", "size": said})
-    assert (recipe.size, recipe.early_size, recipe.teacher_size) == (side, early, teacher)
+    assert (recipe.size, recipe.algorithm_side, recipe.cam_size) == (side, early, teacher)
     smaller, _ = choose(Many(side=128), {**CPU, "backbone": "test_resnet"})
-    assert (smaller.size, smaller.early_size, smaller.teacher_size) == (128, 128, 237)
+    assert (smaller.size, smaller.algorithm_side, smaller.cam_size) == (128, 128, 237)
 
 
 @pytest.mark.parametrize("name", ["steps", "period"])
 def test_none_at_all_is_refused_not_taken_for_unsaid(monkeypatch, name) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
     with pytest.raises(UserError, match=f"{name} must lie between 1 and"):
         choose(Many(), {**CPU, name: 0})
 
 
 def test_steps_of_none_are_those_of_the_epochs(monkeypatch) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.5, 0.2, 0.0, 0.0))
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.5, 0.2, 0.0, 0.0))
     assert choose(Many(), {**CPU, "steps": None})[0].steps is None
 
 
@@ -170,38 +175,40 @@ class ImageNet(Many):
 
 
 def test_days_are_foretold_with_a_warning(monkeypatch, heard) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(30.0, 10.0, 0.0, 0.0))
-    seconds = foretell(ImageNet(), PAPER, trains_first=False, reporter=heard)
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(30.0, 10.0, 0.0, 0.0))
+    seconds = estimate_duration(ImageNet(), PAPER, trains_first=False, reporter=heard)
     assert seconds == 30 * 70 * 2001
     assert f"about {seconds / 86400:.1f} days (30.00 s a step of Algorithm 1)" in heard.said
     (warning,) = heard.warnings
     assert "That is days on this machine" in warning
     assert "--steps" in warning
-    with_first = foretell(ImageNet(), PAPER)
+    with_first = estimate_duration(ImageNet(), PAPER)
     assert with_first == pytest.approx(seconds + 10 * (90 * 10_009 + 10_000 / 128 / 3))  # and its head
 
 
 def test_minutes_are_foretold_without_one(monkeypatch, heard) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.0, 0.0))
-    assert foretell(Many(), QUICK, reporter=heard) == pytest.approx(0.2 * 450 + 0.1 * 600)
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.0, 0.0))
+    assert estimate_duration(Many(), QUICK, reporter=heard) == pytest.approx(0.2 * 450 + 0.1 * 600)
     assert "about 2.5 minutes" in heard.said
     assert heard.warnings == []
 
 
 def test_the_second_stage_is_foretold_too(monkeypatch) -> None:
-    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: Timed(0.2, 0.1, 0.3, 0.5))
-    recipe = QUICK.replace(taught_steps=300)
-    assert foretell(Many(), recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5)
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.3, 0.5))
+    recipe = QUICK.replace(second_stage_steps=300)
+    assert estimate_duration(Many(), recipe) == pytest.approx(
+        0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (300 + 256 / 32) * 0.5
+    )
     few = Many()
     few.labels = few.labels[:320]  # ten batches, taught thirty times; the teacher sees eight of them twice
-    assert foretell(few, recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
+    assert estimate_duration(few, recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
 
 
 def test_a_step_takes_some_time() -> None:
     timed = budget.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
     assert min(timed.algorithm, timed.first) > 0
-    assert timed.taught == timed.teacher == 0
-    taught = QUICK.replace(size=64, casm_size=32, batch=4, device="cpu", taught_steps=1, teacher_size=96)
+    assert timed.second_stage_step == timed.pseudo_masks == 0
+    taught = QUICK.replace(size=64, algorithm_size=32, batch=4, device="cpu", second_stage_steps=1, cam_size=96)
     assert min(astuple(budget.time_step(taught, 3))) > 0
 
 

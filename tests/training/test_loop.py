@@ -253,8 +253,8 @@ def test_a_run_leaves_a_mapping_a_log_and_what_it_was_told(whole) -> None:
     assert about["size"] == 32
     assert about["classes"] == ["class-00", "class-01", "class-02", "class-03"]
     assert network.predicts
-    assert network.decoder.believes
-    assert not load_mapping(whole / "casm.safetensors")[0].decoder.believes
+    assert network.decoder.with_cam
+    assert not load_mapping(whole / "casm.safetensors")[0].decoder.with_cam
     assert [row["step"] for row in read_log(whole / "taught-log.csv")] == list(range(1, 21))
     assert about["recipe"] == json.loads((whole / "recipe.json").read_text())
     assert about["training"]["steps"] == 8
@@ -279,38 +279,38 @@ def batches() -> Batches:
 
 def test_the_file_has_batch_norms_that_have_seen_clean_photos_only(batches, monkeypatch) -> None:
     monkeypatch.setattr(trainer, "SETTLE", 3)
-    players = _players()
-    players.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # whatever came before
-    stem = players.classifier.network.conv1
+    state = _players()
+    state.classifier.train()(torch.randn(8, 3, 32, 32) * 9)  # whatever came before
+    stem = state.classifier.network.conv1
     with torch.no_grad():
         clean = [stem(images).mean(dim=(0, 2, 3)) for images, _ in batches.between(0, 3)]
-    area = settle(players, batches, torch.device("cpu"))
-    found = players.classifier.network.bn1.running_mean
+    area = settle(state, batches, torch.device("cpu"))
+    found = state.classifier.network.bn1.running_mean
     torch.testing.assert_close(found, torch.stack(clean).mean(0), rtol=1e-4, atol=1e-5)
     with torch.no_grad():
-        masks = [players.mapping(x, players.classifier.look(x)[1]).mean() for x, _ in batches.between(0, 3)]
+        masks = [state.mapping(x, state.classifier.forward_stages(x)[1]).mean() for x, _ in batches.between(0, 3)]
     assert area == pytest.approx(float(torch.stack(masks).mean()), rel=1e-5)
-    assert not players.classifier.training
-    assert not players.mapping.training
+    assert not state.classifier.training
+    assert not state.mapping.training
 
 
 @pytest.mark.parametrize("changes", [{"thinning": "F"}, {"freeze_batch_norm": True}])
 def test_batch_norms_that_were_to_stay_stay(batches, monkeypatch, changes) -> None:
     monkeypatch.setattr(trainer, "SETTLE", 2)
-    players = _players(**changes)
-    before = copy.deepcopy(players.classifier.state_dict())
-    settle(players, batches, torch.device("cpu"))
-    assert all(torch.equal(tensor, before[name]) for name, tensor in players.classifier.state_dict().items())
+    state = _players(**changes)
+    before = copy.deepcopy(state.classifier.state_dict())
+    settle(state, batches, torch.device("cpu"))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in state.classifier.state_dict().items())
 
 
 def test_both_learning_rates_fall_to_a_tenth_every_20_of_70_epochs(tmp_path) -> None:
-    players = _players(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
+    state = _players(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
     recipe = RECIPE.replace(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
     steps, found = 70 * 3, []
     run = Run(tmp_path / "run", recipe)
-    for step, batch in enumerate(trainer._scheduled(players, range(steps), recipe, run, 0, steps)):
+    for step, batch in enumerate(trainer._scheduled(state, range(steps), recipe, run, 0, steps)):
         assert batch == step
-        found.append([o.param_groups[0]["lr"] for o in (players.classifier_optimizer, players.mapping_optimizer)])
+        found.append([o.param_groups[0]["lr"] for o in (state.classifier_optimizer, state.mapping_optimizer)])
     tenths = [0] * 60 + [1] * 60 + [2] * 60 + [3] * 30
     for (classifier_rate, mapping_rate), tenth in zip(found, tenths, strict=True):
         assert classifier_rate == pytest.approx(0.001 * 0.1**tenth)
@@ -318,17 +318,17 @@ def test_both_learning_rates_fall_to_a_tenth_every_20_of_70_epochs(tmp_path) -> 
 
 
 def test_the_optimisers_are_the_papers() -> None:
-    players = set_up(Classifier("test_resnet", 4), PAPER.replace(backbone="test_resnet", device="cpu"))
-    sgd, adam = players.classifier_optimizer, players.mapping_optimizer
+    state = set_up(Classifier("test_resnet", 4), PAPER.replace(backbone="test_resnet", device="cpu"))
+    sgd, adam = state.classifier_optimizer, state.mapping_optimizer
     assert isinstance(sgd, torch.optim.SGD)
     assert isinstance(adam, torch.optim.Adam)
     told = sgd.param_groups[0]
     assert [told[name] for name in ("lr", "momentum", "weight_decay", "nesterov")] == [0.001, 0.9, 1e-4, False]
     told = adam.param_groups[0]
     assert [told[name] for name in ("lr", "weight_decay", "betas", "eps")] == [0.001, 1e-4, (0.9, 0.999), 1e-8]
-    assert isinstance(players.lambda_r, FixedLambdaR)
-    assert players.lambda_r.value == pytest.approx(10.0 * torch.log(torch.tensor(4.0)).item() / 6.907755)
-    assert players.clip == 10.0
+    assert isinstance(state.lambda_r, FixedLambdaR)
+    assert state.lambda_r.value == pytest.approx(10.0 * torch.log(torch.tensor(4.0)).item() / 6.907755)
+    assert state.clip == 10.0
 
 
 def test_lambda_is_a_number_or_found_for_an_area() -> None:
@@ -341,7 +341,18 @@ def test_lambda_is_a_number_or_found_for_an_area() -> None:
 
 def test_a_mapping_with_an_encoder_of_its_own_ends_in_a_file_that_predicts_no_class(tmp_path) -> None:
     folder = tmp_path / "run"
-    fast = ["--encoder", "separate", "--taught-steps", "0", "--first-steps", "1", "--steps", "2", "--thinning", "F"]
+    fast = [
+        "--encoder",
+        "separate",
+        "--second-stage-steps",
+        "0",
+        "--first-steps",
+        "1",
+        "--steps",
+        "2",
+        "--thinning",
+        "F",
+    ]
     assert _casmap(*TRAIN, *fast, "--out", folder) == 0
     network, _ = load_mapping(folder / "mapping.safetensors")
     assert not network.predicts
@@ -358,7 +369,7 @@ def test_resuming_a_finished_run_trains_nothing_anew(whole, tmp_path, monkeypatc
     shutil.copytree(whole, folder)
     trained: list[int] = []
     real = trainer.casm
-    monkeypatch.setattr(trainer, "casm", lambda *players: (trained.append(1) or row for row in real(*players)))
+    monkeypatch.setattr(trainer, "casm", lambda *state: (trained.append(1) or row for row in real(*state)))
     assert _casmap(*TRAIN, "--out", folder, "--resume") in (0, 2)
     assert not trained
 

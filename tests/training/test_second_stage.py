@@ -23,16 +23,16 @@ from casmap.training.run import Run
 from casmap.training.second_stage import (
     GRID,
     PhotosWithMasks,
-    TaughtMasks,
+    PseudoMasks,
     agreement,
     cut_out,
     fitting_cut,
-    teach,
+    train_second_stage,
 )
 
 SIZE = 64
 RECIPE = QUICK.replace(
-    size=SIZE, batch=16, taught_steps=60, taught_lr=0.01, teacher_size=96, smallest_crop=0.5, device="cpu"
+    size=SIZE, batch=16, second_stage_steps=60, second_stage_lr=0.01, cam_size=96, smallest_crop=0.5, device="cpu"
 )
 
 
@@ -62,8 +62,8 @@ def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:
     photos = Scenes(classes=4, photos=40, size=SIZE)
     torch.nn.init.normal_(network.decoder.mask.weight, std=0.5)
     wanted = np.arange(0, 40, 2)
-    masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
-    pictures = np.stack([resize(photos.image(int(i)), RECIPE.early_size, "squash") for i in wanted])
+    masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
+    pictures = np.stack([resize(photos.image(int(i)), RECIPE.algorithm_side, "squash") for i in wanted])
     marked = SaliencyMapper(network, SIZE).masks(pictures)[0]
     assert marked.std() > 0.05
     assert np.mean([masks[int(i)].mean() / 255 for i in wanted]) == pytest.approx(marked.mean(), abs=0.01)
@@ -112,14 +112,14 @@ def test_what_is_taught_is_learned_and_the_encoder_stays(network, tmp_path) -> N
     photos = Scenes(classes=4, photos=32, size=SIZE)
     before = {name: tensor.clone() for name, tensor in network.encoder.state_dict().items()}
     run = Run(tmp_path, RECIPE)
-    taught, area = teach(network, photos, RECIPE, run)
+    taught, area = train_second_stage(network, photos, RECIPE, run)
     losses = [row["loss"] for row in read_log(tmp_path / "taught-log.csv")]
     masks = np.concatenate([np.load(file) for file in (tmp_path / "teacher-masks").iterdir()]) / 255
     baseline = -(masks.mean() * np.log(masks.mean()) + (1 - masks.mean()) * np.log(1 - masks.mean()))
     assert np.mean(losses[-10:]) < 0.9 * baseline < np.mean(losses[:3])  # better than the best constant
     assert area == pytest.approx(masks.mean(), abs=0.15)
     assert all(torch.equal(tensor, before[name]) for name, tensor in taught.encoder.state_dict().items())
-    assert taught.decoder.believes
+    assert taught.decoder.with_cam
     assert taught.classes == network.classes
 
 
@@ -128,7 +128,7 @@ def test_the_teacher_is_told_the_label(network, tmp_path) -> None:
     photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)
     others.labels = (photos.labels + 1) % 4
     one, other = (
-        TaughtMasks(tmp_path / name, np.array([0, 3, 5])).make(told, network, RECIPE, Run(tmp_path, RECIPE))
+        PseudoMasks(tmp_path / name, np.array([0, 3, 5])).make(told, network, RECIPE, Run(tmp_path, RECIPE))
         for name, told in (("one", photos), ("other", others))
     )
     for photo in (0, 3, 5):
@@ -137,19 +137,19 @@ def test_the_teacher_is_told_the_label(network, tmp_path) -> None:
 
 def test_a_damaged_file_of_the_teacher_is_named(network, tmp_path) -> None:
     photos, run = Scenes(classes=4, photos=4, size=SIZE), Run(tmp_path, RECIPE)
-    TaughtMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+    PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
     (file,) = (tmp_path / "masks").iterdir()
     file.write_bytes(file.read_bytes()[:100])
     run.resumed = True
     with pytest.raises(UserError, match=r"000000\.npy is damaged"):
-        TaughtMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+        PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
 
 
 def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(second_stage, "FILE", 8)
     photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
     wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
-    first = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+    first = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
     files = sorted((tmp_path / "masks").iterdir())
     assert [np.load(file).shape for file in files] == [(8, GRID, GRID), (3, GRID, GRID)]
     kept = [np.array(first[photo]) for photo in wanted]
@@ -160,7 +160,7 @@ def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, 
     for resumed, again in ((True, [12, 13, 19]), (False, wanted.tolist())):
         run.resumed = resumed
         asked.clear()
-        masks = TaughtMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+        masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
         assert sorted(asked) == sorted([*again, *wanted])  # the cut is chosen on all of them
         assert all(np.array_equal(masks[photo], mask) for photo, mask in zip(wanted, kept, strict=True))
 
@@ -170,4 +170,4 @@ def test_all_of_it_is_on_the_runs_device(network, tmp_path) -> None:
     run = Run(tmp_path, RECIPE)
     run.device = torch.device("meta")
     with pytest.raises(RuntimeError, match=r"item\(\) cannot be called on meta tensors"):  # nothing fails before
-        teach(copy.deepcopy(network), Scenes(classes=4, photos=16, size=SIZE), RECIPE, run)
+        train_second_stage(copy.deepcopy(network), Scenes(classes=4, photos=16, size=SIZE), RECIPE, run)

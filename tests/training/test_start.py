@@ -41,8 +41,8 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
     tmp_path, make_folder, backbone
 ) -> None:
     photos = make_folder(tmp_path / "photos")
-    said = {**CPU, "backbone": backbone, "pretrained": False, "taught_steps": 5}
-    with pytest.raises(UserError, match="--taught-steps 0"):
+    said = {**CPU, "backbone": backbone, "pretrained": False, "second_stage_steps": 5}
+    with pytest.raises(UserError, match="--second-stage-steps 0"):
         train(photos, out=tmp_path / "run", recipe="quick", **said)
     assert not (tmp_path / "run").exists()
 
@@ -90,7 +90,7 @@ def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path, make_folder, heard
     said = heard.said
     assert "12 photos of 3 classes. Chosen:" in said
     assert "To change it: casmap train" in said
-    assert "--steps 2 --taught-steps 0 --area 0.5" in said
+    assert "--steps 2 --second-stage-steps 0 --area 0.5" in said
     assert "This will take about" in said
     assert trained.origin in said
     assert "Thinning L100: the sample set takes at most" in said

@@ -66,7 +66,7 @@ def test_a_photo_shows_five_views_and_the_librarys_box(page) -> None:
     drop(page, free_photos()[0])
     page.locator("article canvas").nth(4).wait_for()
     captions = page.locator("article figcaption").all_inner_texts()
-    assert captions == ["original and box", "mask", "masked in", "masked out", "inpainted"]
+    assert captions == ["photo and box", "mask", "masked in", "masked out", "inpainted"]
     wanted = SaliencyMapper.load()(free_photos()[0]).box()
     np.testing.assert_allclose(box_of(page), wanted, atol=4)  # the page's picture has a pixel for one and a half
     assert "chelsea.png" in page.locator("#status").inner_text()
@@ -111,7 +111,7 @@ def test_free_photos_can_be_clicked_and_all_works_with_the_keyboard(page) -> Non
     page.locator("article .remove").focus()
     page.keyboard.press("Enter")
     assert page.locator("article").count() == 0
-    assert "removed" in page.locator("#status").inner_text()
+    assert "Removed" in page.locator("#status").inner_text()
 
 
 def test_what_is_no_photo_says_so_in_its_card(page, tmp_path) -> None:
@@ -226,7 +226,9 @@ def test_a_download_that_is_refused_says_why(browser, start) -> None:
         page.locator("#free button").nth(number).click()
     page.locator("article canvas").nth(19).wait_for()
     page.click("#coco")
-    page.get_by_text("annotations.json: A request may have at most 1 MB. For more, run casmap annotate.").wait_for()
+    page.get_by_text(
+        "annotations.json: A request may have at most 1 MB. For more photos, run casmap annotate."
+    ).wait_for()
     page.close()
 
 
@@ -257,7 +259,7 @@ def test_a_flat_mask_marks_no_object(browser, flat, largest) -> None:
     page.locator("#largest").set_checked(largest)
     for alpha in ("0.5", "1", "2"):
         page.locator("#alpha").fill(alpha)
-        assert page.locator("article .found").inner_text() == "no object"
+        assert page.locator("article .found").inner_text() == "no object found"
     page.locator("#alpha").fill("1")
     with page.expect_download() as waiting:
         page.click("#coco")

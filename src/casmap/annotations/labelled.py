@@ -33,9 +33,9 @@ class Object:
     def mask(self) -> npt.NDArray[np.bool_]:
         """Its pixels (H, W) in the photo."""
         height, width = self.rle["size"]
-        from casmap.annotations.things import draw  # readers' code, which a first map need not wait for
+        from casmap.annotations.regions import rasterize  # readers' code, which a first map need not wait for
 
-        return draw(self.rle, (width, height))
+        return rasterize(self.rle, (width, height))
 
 
 @dataclass(frozen=True)

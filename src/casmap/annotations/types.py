@@ -21,33 +21,33 @@ class Kind(StrEnum):
     UNREADABLE = "photos that cannot be opened"
     MALFORMED = "annotations that cannot be read"
     NO_PHOTO = "annotations without a photo"
-    SILENT = "sources of annotations, which tell of no photo where an object is"
+    EMPTY_SOURCE = "sources of annotations, which tell of no photo where an object is"
     OTHER_SIZE = "annotations made for another size of their photo"
-    BOX_LEFT_OUT = "boxes left out"
+    BOX_SKIPPED = "boxes left out"
     BOX_OUTSIDE = "boxes that reach outside their photo"
     MASK_EMPTY = "empty masks"
     MASK_SIZE = "masks of another size than their photo"
-    MASK_LEFT_OUT = "masks that cannot be read"
-    PART_LEFT_OUT = "sufficient parts left out"
-    TWINS_APART = "photos that are the same file in different classes"
+    MASK_SKIPPED = "masks that cannot be read"
+    PART_SKIPPED = "sufficient parts left out"
+    DUPLICATES_ACROSS_CLASSES = "photos that are the same file in different classes"
     # No fault, but worth knowing:
-    TWINS = "photos that are the same file in one class"
+    DUPLICATES = "photos that are the same file in one class"
     NO_ANNOTATION = "photos without an annotation"
     NO_CLASS = "photos left out, since no object tells their class"
 
 
-NOTES = frozenset({Kind.TWINS, Kind.NO_ANNOTATION, Kind.NO_CLASS})
+NOTES = frozenset({Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing to be told of one file: `what` is its name and, where it is not plain, the reason."""
+    """A problem of one file: `what` is its name and, where it is not obvious, the reason."""
 
     kind: Kind
     what: str
 
 
-class LeftOut(Exception):  # noqa: N818 (it is what it says)
+class Skipped(Exception):  # noqa: N818 (it is what it says)
     """A single annotation that cannot be used: all others go on without it."""
 
     def __init__(self, kind: Kind, why: str) -> None:
@@ -60,37 +60,37 @@ class LeftOut(Exception):  # noqa: N818 (it is what it says)
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class AnnotatedObject:
     """One object that somebody marked in a photo, in the photo's pixels.
 
     name: its class as the source spells it, "" where the source tells none; area: for finding the largest object;
-    doubtful: does not count where there are others; outline: COCO's segmentation as it stands in the file.
+    difficult: does not count where there are others; outline: COCO's segmentation as it stands in the file.
     """
 
     name: str
     box: Box
     area: float
-    doubtful: bool = False
+    difficult: bool = False
     outline: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PhotoRecord:
     """What a source says of one photo.
 
     size: of the photo it was made for; scaled: whether it holds for every size of the photo, in proportion;
-    mask: draws the mask of chosen objects for a photo of a size, None where there is none; it may raise LeftOut.
+    mask: draws the mask of chosen objects for a photo of a size, None where there is none; it may raise Skipped.
     """
 
-    things: Sequence[Thing] = ()
+    objects: Sequence[AnnotatedObject] = ()
     size: Size | None = None
     scaled: bool = False
-    mask: Callable[[Sequence[Thing], Size], Mask | None] | None = None
+    mask: Callable[[Sequence[AnnotatedObject], Size], Mask | None] | None = None
     problems: Sequence[Problem] = ()
 
 
-NOTHING = Known()
-Maker = Callable[[], Thing]  # it may raise LeftOut
+NO_RECORD = PhotoRecord()
+ObjectParser = Callable[[], AnnotatedObject]  # it may raise Skipped
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Annotations:
     """
 
     kind: str = ""
-    of: Callable[[str], Known] = lambda name: NOTHING
+    of: Callable[[str], PhotoRecord] = lambda name: NO_RECORD
     labels: Mapping[str, str] = field(default_factory=dict)
     listed: Sequence[str] | None = None
     problems: Sequence[Problem] = ()

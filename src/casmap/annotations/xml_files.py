@@ -4,23 +4,23 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-from casmap.annotations.types import Kind, LeftOut, Size
+from casmap.annotations.types import Kind, Size, Skipped
 
 LONGEST = 10 * 2**20  # bytes of an XML file; those of ILSVRC and VOC have some thousands
 
 
 def xml_root(path: Path, longest: int = LONGEST) -> ElementTree.Element:
-    """The tree of a file that is neither too long nor dangerous; else LeftOut is raised."""
+    """The tree of a file that is neither too long nor dangerous; else Skipped is raised."""
     try:
         if path.stat().st_size > longest:
-            raise LeftOut(Kind.MALFORMED, f"it has more than {longest >> 20} MB")
+            raise Skipped(Kind.MALFORMED, f"it has more than {longest >> 20} MB")
         # Decoded here, so that no other encoding can hide what is looked for: entities blow up, or open other files.
         text = path.read_bytes().decode("utf-8-sig", "replace")
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise LeftOut(Kind.MALFORMED, "it has a DOCTYPE, which is not opened for safety")
+            raise Skipped(Kind.MALFORMED, "it has a DOCTYPE, which is not opened for safety")
         return ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, OSError, RecursionError) as error:
-        raise LeftOut(Kind.MALFORMED, "it is not whole XML") from error
+        raise Skipped(Kind.MALFORMED, "it is not whole XML") from error
 
 
 def xml_size(width: str, height: str) -> Size | None:

@@ -28,8 +28,8 @@ from casmap.training.run import Run
 
 SEGMENTS = 200
 RECIPE = PHOTOS.replace(
-    score="loss", encoder="separate", thinning="L", masked_in=0.0, mapping_lr=3e-4, size=PHOTOS.casm_size,
-    taught_steps=0, casm_size=None,
+    score="loss", encoder="separate", thinning="L", masked_in=0.0, mapping_lr=3e-4, size=PHOTOS.algorithm_size,
+    second_stage_steps=0, algorithm_size=None,
 )  # fmt: skip
 
 

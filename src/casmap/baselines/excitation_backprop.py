@@ -41,7 +41,7 @@ def excitation_backprop(classifier: Classifier, images: Tensor, classes: Tensor)
     images = images.clone().requires_grad_(True)
     with torch.enable_grad(), not_in_place(classifier), composite.context(classifier):
         with SharedSums(excited=True):
-            _, stages, features = classifier.look_inside(images)
+            _, stages, features = classifier.forward_features(images)
         layer = next((stage for stage in stages if images.shape[-1] / stage.shape[-1] >= STRIDE), None)
         if layer is None:
             raise Unsuited(f"{classifier.backbone} has no feature maps with an eighth of the picture's side.")

@@ -96,7 +96,7 @@ class RealTimeSaliency:
     def __call__(self, classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
         """Images (N, 3, H, W), classes (N,) -> maps (N, h, w)."""
         with torch.no_grad():
-            _, stages = classifier.look(images)
+            _, stages = classifier.forward_stages(images)
             masks: Tensor = self.network(stages, classes, self.confidence)[0]
         return masks[:, 0]
 
@@ -110,7 +110,7 @@ def train_selector(network: MaskingNetwork, classifier: Classifier, batches: Bat
             optimizer.param_groups[0]["lr"] /= 10
         asked, there = ask(labels, classifier.classes, 0.5, seed + step)
         with torch.no_grad():
-            _, stages = classifier.look(images)
+            _, stages = classifier.forward_stages(images)
         logits = (stages[-1] * network.selector(asked)[..., None, None]).sum(dim=1).mean(dim=(1, 2))
         loss = binary_cross_entropy_with_logits(logits, there.float())
         optimizer.zero_grad()
@@ -129,7 +129,7 @@ def train_masks(network: MaskingNetwork, classifier: Classifier, batches: Batche
     for step, (images, labels) in enumerate(batches.between(0, steps)):
         asked, there = ask(labels, classifier.classes, 0.3, seed + step)
         with torch.no_grad():
-            _, stages = classifier.look(images)
+            _, stages = classifier.forward_stages(images)
         masks = interpolate(network.train()(stages, asked)[0], images.shape[-2:], mode="bilinear")
         loss = four_terms(classifier, images, labels, there, masks, torch.Generator().manual_seed(seed + step))
         optimizer.zero_grad()
@@ -219,7 +219,7 @@ def best_confidence(network: MaskingNetwork, classifier: Classifier, batches: Ba
     """The one of CONFIDENCES with which the loss on training photos is least."""
     losses = dict.fromkeys(CONFIDENCES, 0.0)
     for step, (images, labels) in enumerate(batches.between(0, 10)):
-        _, stages = classifier.look(images)
+        _, stages = classifier.forward_stages(images)
         there = torch.ones(len(labels), dtype=torch.bool)
         for confidence in CONFIDENCES:
             masks = interpolate(network.eval()(stages, labels, confidence)[0], images.shape[-2:], mode="bilinear")

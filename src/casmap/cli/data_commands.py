@@ -10,15 +10,18 @@ from casmap.cli.options import Boxes, Data, Labels, Masks, Parts, Split
 from casmap.cli.tables import print_data
 from casmap.io.atomic import write_whole
 
-data = typer.Typer(help="Look at photos and at what is known of them.", no_args_is_help=True)
+data = typer.Typer(help="Check photos and annotations, or pack photos into shards.", no_args_is_help=True)
 
 
 @data.command("check")
 def check_data(
     data: Data, boxes: Boxes = None, masks: Masks = None, parts: Parts = None, split: Split = None,
-    json: Annotated[Path | None, typer.Option(help="write all of it, with every name, to this file too")] = None,
+    json: Annotated[Path | None, typer.Option(help="also write the report, with all file names, to this file")] = None,
 ) -> None:  # fmt: skip
-    """Open every photo, say what was understood and what is wrong; the exit code is 1 where something is."""
+    """Open every photo and list problems in photos and annotations.
+
+    The exit code is 1 if there is a problem.
+    """
     from casmap.data.sources import open_photos
     from casmap.data.validate import check, to_json
 
@@ -36,9 +39,9 @@ def shard_data(
     out: Annotated[Path, typer.Argument(help="folder to write to")],
     boxes: Labels = None,
     split: Split = None,
-    megabytes: Annotated[int, typer.Option(min=1, help="of a shard, about")] = 256,
+    megabytes: Annotated[int, typer.Option(min=1, help="approximate size of a shard, in MB")] = 256,
 ) -> None:
-    """Pack photos into tar files (WebDataset shards), for sets of millions and for disks that are far away."""
+    """Pack photos into WebDataset shards (tar files), for large datasets and network disks."""
     from casmap.data.folders import PhotoFolder
     from casmap.data.shards import write_shards
 
@@ -52,7 +55,7 @@ def scenes(
     out: Annotated[Path, typer.Argument(help="folder to write to")],
     options: Annotated[str, typer.Option(help="e.g. photos=400,classes=40,seed=3,variant=twins")] = "photos=400",
 ) -> None:
-    """Write scenes as ordinary files: class folders, boxes.csv, masks, and the masks of the sufficient parts."""
+    """Write synthetic scenes as photos in class folders, with boxes, masks and masks of the sufficient parts."""
     from casmap.data.sources import open_photos
     from casmap.data.write import write_photos
 

@@ -1,4 +1,4 @@
-"""`casmap extract` and `casmap annotate`: maps of photos, and annotations made of them."""
+"""`casmap extract` and `casmap annotate`: saliency maps and annotations of photos."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +13,7 @@ from casmap.errors import UserError
 if TYPE_CHECKING:
     FormatName = str
 else:
-    FormatName = Literal[tuple(FORMATS.names)]  # plugins' too
+    FormatName = Literal[tuple(FORMATS.names)]  # with those of plugins
 
 
 def extract(
@@ -21,23 +21,27 @@ def extract(
     mapping: Mapping = None,
     out: Out = Path("maps"),
     everything: Annotated[
-        bool, typer.Option("--everything", help="masked-in, masked-out and inpainted pictures too")
+        bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images")
     ] = False,
-    overlay: Annotated[bool, typer.Option(help="pictures to look at, beside the masks")] = True,
+    overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
     alpha: Alpha = 1.0,
-    batch: Annotated[int, typer.Option(min=1, help="photos that a core works on at a time")] = 8,
-    device: Annotated[str, typer.Option(help="cpu; cuda or mps where the mapping's runtime has it")] = "cpu",
+    batch: Annotated[int, typer.Option(min=1, help="photos per batch of a core")] = 8,
+    device: Annotated[str, typer.Option(help="cpu, or cuda or mps if the runtime of the mapping supports it")] = "cpu",
     window: Annotated[
-        tuple[float, float] | None, typer.Option(metavar="CENTRE WIDTH", help="for DICOM, instead of the file's own")
+        tuple[float, float] | None,
+        typer.Option(metavar="CENTRE WIDTH", help="grey-level window for DICOM (default: the one in the file)"),
     ] = None,
-    ray: Annotated[bool, typer.Option("--ray", help="for millions of photos: Parquet files, made on Ray")] = False,
-    address: Annotated[str | None, typer.Option(help="with --ray: of a cluster (default: this machine)")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="with --ray (default: one for each core here)")] = None,
+    ray: Annotated[bool, typer.Option("--ray", help="for millions of photos: write Parquet files with Ray")] = False,
+    address: Annotated[str | None, typer.Option(help="with --ray: cluster address (default: this machine)")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="with --ray: workers (default: one per core)")] = None,
 ) -> None:
-    """Write masks, overlays and boxes.jsonl to a folder. Unreadable photos are named; the exit code is 1 then."""
+    """Write the mask, overlay and box of each photo to a folder.
+
+    Unreadable photos are skipped and listed; the exit code is then 1.
+    """
     if ray:
         if everything or window is not None or device != "cpu":
-            raise UserError("--ray writes rows, not pictures, on CPUs: leave out --everything, --window and --device.")
+            raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --window and --device.")
         from casmap.inference.on_ray import extract_on_ray
 
         done = extract_on_ray(
@@ -55,7 +59,7 @@ def extract(
     reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
     if done.empty:
         advice = "lower --alpha" if alpha > 1 else "the mapping may need more training"
-        complain(f"No object found in {done.empty} photos: {advice}.")
+        complain(f"No object found in {done.empty} {'photo' if done.empty == 1 else 'photos'}: {advice}.")
     if done.skipped:
         name_skipped(done.skipped)
 
@@ -63,22 +67,25 @@ def extract(
 def annotate(
     photos: Photos,
     form: Annotated[
-        FormatName, typer.Option("--format", help="of your tool; yolo: boxes, yolo-seg: outlines, masks: PNG files")
+        FormatName, typer.Option("--format", help="format to write; yolo: boxes, yolo-seg: polygons, masks: PNG files")
     ],
     mapping: Mapping = None,
     out: Out = Path("annotations"),
     classes: Annotated[
-        Classes, typer.Option(help="of the folder a photo is in, as the mapping's classifier sees it, or none")
+        Classes, typer.Option(help="class of an object: folder of the photo, predicted by the mapping, or none")
     ] = "folder",
-    objects: Annotated[Which, typer.Option(help="the largest object of a photo, or all")] = "largest",
-    min_area: Annotated[float, typer.Option(min=0, max=1, help="the smallest object, as a share of the photo")] = 0.01,
+    objects: Annotated[Which, typer.Option(help="objects per photo: the largest, or all")] = "largest",
+    min_area: Annotated[float, typer.Option(min=0, max=1, help="smallest object, as a share of the photo")] = 0.01,
     alpha: Alpha = 1.0,
-    rle: Annotated[bool, typer.Option("--rle", help="coco: pixels exactly, instead of polygons")] = False,
+    rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
-        str, typer.Option(help="label-studio: what stands before a photo's name in its address")
+        str, typer.Option(help="label-studio: text before the file name in a photo's URL")
     ] = WriteOptions.prefix,
 ) -> None:
-    """Write boxes and outlines for the tool you use, to be corrected there. Unreadable photos make the exit code 1."""
+    """Write boxes and outlines of objects in the format of an annotation tool.
+
+    Unreadable photos are skipped and listed; the exit code is then 1.
+    """
     from casmap.tools.annotate import annotate as annotate_photos
 
     result = annotate_photos(

@@ -1,4 +1,4 @@
-"""What commands share: arguments and options that mean the same everywhere, options of a recipe."""
+"""Arguments and options that several commands share, and the options of a recipe."""
 
 import dataclasses
 import functools
@@ -9,49 +9,51 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from casmap.training.recipes import CHOICES, GONE, Recipe
+from casmap.training.recipes import CHOICES, GONE, RENAMED, Recipe
 
 RecipeName = Annotated[
-    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file; default: chosen for you")
+    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file (default: chosen automatically)")
 ]
-Out = Annotated[Path, typer.Option(help="folder for all that is written")]
+Out = Annotated[Path, typer.Option(help="folder to write to")]
 Data = Annotated[
-    str, typer.Argument(help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]")
+    str, typer.Argument(help="photos: a folder of class folders; an ILSVRC, VOC or COCO folder; or scenes[:options]")
 ]
 Mappings = Annotated[
-    list[Path] | None, typer.Option(help="a mapping; several may be given (default: the one that comes with casmap)")
+    list[Path] | None, typer.Option(help="mapping file; repeat the option for several (default: the shipped mapping)")
 ]
 Mapping = Annotated[
-    Path | None, typer.Option(help="a mapping that casmap wrote (default: the one that comes with casmap)")
+    Path | None, typer.Option(help="mapping file, .safetensors or .onnx (default: the shipped mapping)")
 ]
-Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, patterns such as 'trip/*.jpg'")]
-Alpha = Annotated[float, typer.Option(min=0, help="the binary mask keeps m >= alpha * mean(m)")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on with the run in --out")]
+Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, or patterns such as 'trip/*.jpg'")]
+Alpha = Annotated[float, typer.Option(min=0, help="threshold factor: the binary mask keeps m >= alpha * mean(m)")]
+Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out")]
 Labels = Annotated[
-    Path | None, typer.Option("--boxes", help="annotations that name the classes of photos in no class folder")
+    Path | None, typer.Option("--boxes", help="annotations that give the classes of photos in no class folder")
 ]
 Boxes = Annotated[
     Path | None,
     typer.Option(
-        help="CSV (file, xmin, ymin, xmax, ymax), COCO, YOLO, Label Studio, CVAT, folder of XML files, wsolevaluation"
+        help="ground-truth boxes: CSV (file, xmin, ymin, xmax, ymax), COCO, YOLO, Label Studio, CVAT, a folder of "
+        "Pascal VOC XML files, or wsolevaluation"
     ),
 ]
-Masks = Annotated[Path | None, typer.Option(help="folder of masks, named as the photos")]
-Parts = Annotated[Path | None, typer.Option(help="folder of sufficient parts, as casmap scenes writes it")]
-Split = Annotated[str | None, typer.Option(help="which split, where DATA has several, e.g. train or val")]
+Masks = Annotated[Path | None, typer.Option(help="folder of ground-truth masks with the names of the photos")]
+Parts = Annotated[Path | None, typer.Option(help="folder of masks of the sufficient parts (see casmap scenes)")]
+Split = Annotated[str | None, typer.Option(help="split to use if DATA has several, e.g. train or val")]
 
 
 def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each field of a recipe; it receives those that were given as the dict `changes`."""
+    """Add an option for each field of a recipe to a command, which receives the given ones as the dict `changes`."""
     fields = {entry.name: entry for entry in dataclasses.fields(Recipe)}
     kinds = get_type_hints(Recipe)
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
     options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
     options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in GONE.items()]
+    options += [_option(old, kinds[new], f"the old name of {new}", hidden=True) for old, new in RENAMED.items()]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
-        changes = {name: value for name in (*fields, *GONE) if (value := arguments.pop(name)) is not None}
+        changes = {name: value for name in (*fields, *GONE, *RENAMED) if (value := arguments.pop(name)) is not None}
         command(**arguments, changes=changes)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options

@@ -1,4 +1,4 @@
-"""The command line's studies: `casmap study NAME`."""
+"""`casmap study`: the tables and figures of the paper, and further studies."""
 
 import functools
 import inspect
@@ -17,32 +17,33 @@ from casmap.cli.tables import print_plan, print_report, show_outcome
 if TYPE_CHECKING:
     from casmap.paper.plan import Experiment
 
-study = typer.Typer(help="Measure what the paper claims.", no_args_is_help=True)
+study = typer.Typer(help="Repeat the experiments of the paper.", no_args_is_help=True)
 
 STUDIES = Path("runs/studies")
-Studies = Annotated[Path, typer.Option("--out", help="folder of all studies; trainings in it are shared among them")]
-Looked = Annotated[
-    list[Path] | None, typer.Option("--mapping", help="look at this one; several may be given (default: train them)")
+Studies = Annotated[Path, typer.Option("--out", help="folder of all studies, which share their trainings")]
+Given = Annotated[
+    list[Path] | None, typer.Option("--mapping", help="mapping to use; repeat for several (default: train them)")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="say only what it would take: runs, steps, disk, memory")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only print the cost: runs, steps, disk, memory")]
 
 
 @study.command()
 def evidence(
     out: Out = Path("runs/evidence"),
-    seeds: Annotated[list[int] | None, typer.Option(help="which seeds, each a set of scenes and a training")] = None,
+    seeds: Annotated[
+        list[int] | None,
+        typer.Option(help="random seed of scenes and training; repeat for several (default: 1, 2, 3)"),
+    ] = None,
 ) -> None:
-    """Measure on scenes, at equal area, whether CASM's masks hold more of the evidence than Baseline's."""
+    """Compare the evidence in the masks of CASM and Baseline on scenes, at equal area."""
     from casmap.paper.scenes_evidence import run_evidence
 
     show_outcome(run_evidence(out=out, seeds=seeds or [1, 2, 3], reporter=reporter), out)
 
 
 @study.command()
-def twins(
-    out: Out = Path("runs/twins"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 1
-) -> None:
-    """Run the paper's example: f(0) looks at one half only; who finds the other half's evidence."""
+def twins(out: Out = Path("runs/twins"), seed: Annotated[int, typer.Option(min=0, help="random seed")] = 1) -> None:
+    """Run the example of the paper: f(0) uses one half only; measure the evidence found in the other half."""
     from casmap.paper.twins import run_twins
 
     show_outcome(run_twins(out=out, seed=seed, reporter=reporter), out)
@@ -53,22 +54,25 @@ def study_table1(
     data: Data,
     mapping: Mappings = None,
     classifier: Annotated[
-        str, typer.Option(help="what baselines explain: a classifier casmap wrote, or a backbone's name")
+        str, typer.Option(help="classifier that the baselines explain: a file from casmap, or a backbone")
     ] = "lite0",
     out: Out = STUDIES / "table1", boxes: Boxes = None, masks: Masks = None, split: Split = None,
-    size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
+    size: Annotated[int, typer.Option(min=32, help="side of the input, in pixels")] = 224,
     unseen: Annotated[
-        bool, typer.Option("--unseen", help="the photos' classes may be new to the classifier: predicted class only")
+        bool, typer.Option("--unseen", help="the classifier may not know the classes: use the predicted class only")
     ] = False,
-    train: Annotated[str | None, typer.Option(help="photos of the same classes, for the baselines that learn")] = None,
+    train: Annotated[str | None, typer.Option(help="photos of the same classes to train baselines on")] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help=f"this baseline only; may be given several times: {', '.join(BASELINES)}")
+        list[str] | None, typer.Option(help=f"only this baseline; repeat for several: {', '.join(BASELINES)}")
     ] = None,
     few: Annotated[
-        int, typer.Option(min=1, help="photos for baselines that take seconds for each; fewer where minutes")
+        int, typer.Option(min=1, help="photos for slow baselines (seconds per photo); fewer for the slowest")
     ] = 100,
 ) -> None:  # fmt: skip
-    """Put mappings beside every baseline of the paper's Table 1, on one classifier; a second start goes on."""
+    """Compare mappings with the baselines of Table 1 on one classifier.
+
+    Run the command again to continue an interrupted study.
+    """
     from casmap.inference.mapper import SHIPPED
     from casmap.paper.table1 import run_table1
 
@@ -81,43 +85,43 @@ def study_table1(
 
 def shared_options(
     data: Annotated[
-        str | None, typer.Argument(help="photos to train on: scenes[:options] (default), or a folder of photos")
+        str | None, typer.Argument(help="photos to train on: a folder of photos, or scenes[:options] (default)")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="on scenes, with a small backbone (default)")] = False,
-    paper: Annotated[bool, typer.Option("--paper", help="the paper's own setting: ImageNet, ResNet-50")] = False,
-    recipe: Annotated[str | None, typer.Option(help="another recipe: a name, or a TOML or YAML file")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="of all that is random")] = None,
-    test: Annotated[str | None, typer.Option(help="photos to measure on (default: DATA's held-out ones)")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="scenes and a small backbone (default)")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="the setting of the paper: ImageNet, ResNet-50")] = False,
+    recipe: Annotated[str | None, typer.Option(help="recipe: a name, or a TOML or YAML file")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="random seed")] = None,
+    test: Annotated[str | None, typer.Option(help="photos to measure on (default: held-out photos of DATA)")] = None,
     boxes: Boxes = None, masks: Masks = None, split: Split = None, out: Studies = STUDIES, dry_run: DryRun = False,
 ) -> None:  # fmt: skip
-    """Have the options of all studies that train."""
+    """Hold the options of all studies that train."""
 
 
 def trains(command: Callable[..., None]) -> None:
-    """Make `study NAME` of a function NAME that has the study's own options and help; casmap.paper.NAME has the study.
+    """Register `study NAME` for a function NAME with the study's own options and help; the study is casmap.paper.NAME.
 
-    Its own options stand before the last two that all of them share.
+    The own options are listed before the last two shared ones.
     """
     name = command.__name__
     shared, own = (list(inspect.signature(f).parameters.values()) for f in (shared_options, command))
 
     @functools.wraps(command)
-    def conduct(*, out: Path, dry_run: bool, **said: Any) -> None:
+    def conduct(*, out: Path, dry_run: bool, **given: Any) -> None:
         from casmap.paper.setting import NOWHERE, count_photos, find_setting
 
         experiment: Experiment = import_module(f"casmap.paper.{name}").STUDY
-        options = {p.name: said.pop(p.name) for p in own}
-        if dry_run and said["paper"] and said["data"] is None:
-            said["data"] = NOWHERE
-        setting = find_setting(said.pop("data"), **said)
+        options = {p.name: given.pop(p.name) for p in own}
+        if dry_run and given["paper"] and given["data"] is None:
+            given["data"] = NOWHERE
+        setting = find_setting(given.pop("data"), **given)
         if not dry_run:
             return show_outcome(experiment.run(setting, out=out, reporter=reporter, **options), out / name)
         if planned := experiment.plan(setting, *count_photos(setting), **options):
             print_plan(planned)
         else:
-            console.print("Nothing has to be trained.")
+            console.print("No training is needed.")
         if fetched := experiment.fetched(setting, **options):
-            console.print(f"Classifiers whose weights are fetched: {', '.join(fetched)}.", soft_wrap=True)
+            console.print(f"Downloads the weights of: {', '.join(fetched)}.", soft_wrap=True)
 
     parameters = [p.replace(kind=p.KEYWORD_ONLY) for p in (*shared[:-2], *own, *shared[-2:])]
     conduct.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -127,41 +131,41 @@ def trains(command: Callable[..., None]) -> None:
 
 @trains
 def table2() -> None:
-    """Train the eleven rows of Table 2: score, shared encoder, thinning; OM, LE, F1."""
+    """Train the eleven rows of Table 2 (score, encoder, thinning) and measure OM, LE and F1."""
 
 
 @trains
 def table3() -> None:
-    """Train on some of the classes and measure on the others: Table 3."""
+    """Table 3: train on some classes and measure on the others."""
 
 
 @trains
 def seeds(
     each: Annotated[
-        int, typer.Option("--trainings", min=2, help="of CASM and of Baseline, each with its own seed")
+        int, typer.Option("--trainings", min=2, help="trainings of CASM and of Baseline, each with its own seed")
     ] = 5,
 ) -> None:
-    """Train CASM and Baseline again and again: mean, best and worst LE, and a test of significance."""
+    """Train CASM and Baseline with several seeds: mean, best and worst LE, and a significance test."""
 
 
 @trains
 def fewshot() -> None:
-    """Train on 1, 3, 10, 30 and all photos of each class: LE over photos a class."""
+    """Train on 1, 3, 10, 30 and all photos of each class and plot LE against photos per class."""
 
 
 @trains
-def statistics(mappings: Looked = None) -> None:
-    """Measure total variation, entropy and spread of masks: of mappings given, or CASM and Baseline trained for it."""
+def statistics(mappings: Given = None) -> None:
+    """Measure total variation, entropy and spread of the masks of mappings."""
 
 
 @study.command()
 def figure1(
-    backbone: Annotated[str, typer.Option(help="timm's name, lite0, or torchvision/ and its name")] = "resnet50",
-    classes: Annotated[int, typer.Option(min=2, help="that the classifier tells")] = 1000,
-    size: Annotated[int, typer.Option(min=32, help="side of the pictures")] = 224,
+    backbone: Annotated[str, typer.Option(help="backbone: a timm name, lite0, or torchvision/NAME")] = "resnet50",
+    classes: Annotated[int, typer.Option(min=2, help="number of classes")] = 1000,
+    size: Annotated[int, typer.Option(min=32, help="side of the input, in pixels")] = 224,
     out: Studies = STUDIES,
 ) -> None:
-    """Draw the architecture from the model itself: layers, sizes, which pass is for training only."""
+    """Figure 1: draw the architecture of a model, with layers, sizes and the training-only pass."""
     from casmap.paper.figure1 import run_figure1
 
     show_outcome(run_figure1(backbone=backbone, classes=classes, size=size, out=out), out / "figure1")
@@ -169,31 +173,31 @@ def figure1(
 
 @trains
 def figure2(
-    mappings: Looked = None,
+    mappings: Given = None,
     of_classes: Annotated[
         int | None,
-        typer.Option("--classes", min=1, help="so many classes by lot, a picture each, as in the supplement: 16"),
+        typer.Option("--classes", min=1, help="show one photo each of this many random classes (supplement: 16)"),
     ] = None,
 ) -> None:
-    """Show seven consecutive photos masked in, masked out and inpainted, for mappings side by side."""
+    """Figure 2: show seven consecutive photos masked in, masked out and inpainted, for several mappings."""
 
 
 @trains
 def figure3(
-    mappings: Looked = None,
+    mappings: Given = None,
     classifiers: Annotated[
         list[str] | None,
         typer.Option(
-            "--classifier", help="one that casmap wrote, a backbone's name, or BACKBONE=FILE; several may be given"
+            "--classifier", help="a classifier file from casmap, a backbone, or BACKBONE=FILE; repeat for several"
         ),
     ] = None,
 ) -> None:
-    """Ask many classifiers what they see in photos masked in, masked out and inpainted: Figure 3."""
+    """Figure 3: measure many classifiers on photos masked in, masked out and inpainted."""
 
 
 @study.command()
-def report(folder: Annotated[Path, typer.Argument(help="the --out of the studies")] = STUDIES) -> None:
-    """Gather all studies of a folder into one page: which of the paper's conclusions hold here."""
+def report(folder: Annotated[Path, typer.Argument(help="the --out folder of the studies")] = STUDIES) -> None:
+    """Summarise all studies of a folder on one page: which conclusions of the paper hold."""
     from casmap.paper.report import run_report
 
     print_report(run_report(folder))

@@ -12,14 +12,17 @@ from casmap.cli.tables import print_rows
 
 def serve(
     mapping: Mappings = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 8765,
-    host: Annotated[str, typer.Option(help="where to listen: this machine only, unless you say so")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port to bind to; 0: any free port")] = 8765,
+    host: Annotated[str, typer.Option(help="address to bind to; 0.0.0.0: reachable from other machines")] = "127.0.0.1",
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
-    megabytes: Annotated[int, typer.Option(min=1, help="of a request, at most")] = 32,
-    megapixels: Annotated[int, typer.Option(min=1, help="of a photo, at most")] = 64,
-    seconds: Annotated[float, typer.Option(min=0.1, help="for a photo, at most")] = 30.0,
+    megabytes: Annotated[int, typer.Option(min=1, help="largest request, in MB")] = 32,
+    megapixels: Annotated[int, typer.Option(min=1, help="largest photo, in million pixels")] = 64,
+    seconds: Annotated[float, typer.Option(min=0.1, help="time limit per photo, in seconds")] = 30.0,
 ) -> None:
-    """Show a page on this machine: drop photos, move the threshold, take boxes with you; and answer programs."""
+    """Start a web page and an HTTP API on this machine.
+
+    On the page: drop photos, move the threshold, download annotations.
+    """
     from casmap.web.limits import Limits
     from casmap.web.serve import serve as run_server
 
@@ -28,24 +31,24 @@ def serve(
 
 
 def export(
-    mapping: Annotated[Path, typer.Argument(help="a mapping that casmap train wrote")],
-    out: Annotated[Path | None, typer.Option(help="the ONNX file (default: beside the mapping)")] = None,
+    mapping: Annotated[Path, typer.Argument(help="mapping file written by casmap train (.safetensors)")],
+    out: Annotated[Path | None, typer.Option(help="ONNX file to write (default: next to the mapping)")] = None,
     to: Annotated[
         Literal["onnx", "onnx-half"],
-        typer.Option(help="onnx: as it is; onnx-half: 16-bit weights, a file of half the size"),
+        typer.Option(help="onnx: 32-bit weights; onnx-half: 16-bit weights, half the file size"),
     ] = "onnx",
-    measure: Annotated[str | None, typer.Option(metavar="DATA", help="photos on which to say what it loses")] = None,
+    measure: Annotated[str | None, typer.Option(metavar="DATA", help="compare LE of both files on photos")] = None,
     boxes: Boxes = None, masks: Masks = None, split: Split = None,
 ) -> None:  # fmt: skip
-    """Write a mapping as an ONNX file, which needs no torch to run."""
+    """Convert a mapping to an ONNX file, which runs without torch."""
     from casmap.tools.export import export as run_export
 
     half = to == "onnx-half"
     run_export(mapping, out=out, half=half, data=measure, boxes=boxes, masks=masks, split=split, reporter=reporter)
 
 
-def doctor(json: Annotated[bool, typer.Option("--json", help="for programs")] = False) -> None:
-    """Say what is installed, on what machine, what is missing, and what to do about it."""
+def doctor(json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
+    """Show what is installed, what is missing and how to install it."""
     from json import dumps
 
     from rich.table import Table
@@ -62,8 +65,8 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="for programs")] = 
     console.print(table)
 
 
-def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="of scenes and training")] = 0) -> None:
-    """Do the whole walk on embedded data: train CASM and Baseline, extract, evaluate, write one page."""
+def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0) -> None:
+    """Train CASM and Baseline on bundled data, extract, evaluate, and write a report."""
     from casmap.tools.demo import run_demo
 
     found = run_demo(out=out, seed=seed, reporter=reporter)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.annotations.formats.masks import read_masks
-from casmap.annotations.things import check_size, main_class, of_class, open_mask
-from casmap.annotations.types import Annotations, Kind, Known, LeftOut, Names, Problem, Size, Thing
+from casmap.annotations.regions import check_size, main_class, of_class, open_mask
+from casmap.annotations.types import AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Size, Skipped
 from casmap.data.layouts import find_layout
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
@@ -92,29 +92,29 @@ class PhotoFolder(PhotoSet):
 
     def annotation(self, index: int) -> Annotation | None:
         """Boxes and mask of photo number `index`, else the tightest box of the mask; None where nothing is known."""
-        return self.look(index)[0]
+        return self.read_annotation(index)[0]
 
-    def look(self, index: int) -> tuple[Annotation | None, list[Problem]]:
+    def read_annotation(self, index: int) -> tuple[Annotation | None, list[Problem]]:
         """What is known of photo number `index`, and what is wrong with its annotations."""
         name = self.names[index]
         known = self._annotations.of(name)
-        things = of_class(known.things, self.classes[self.labels[index]], self._numbers)
+        objects = of_class(known.objects, self.classes[self.labels[index]], self._numbers)
         problems = list(known.problems)
         draw = self._masks.of(name).mask or known.mask
-        if not things and draw is None:
+        if not objects and draw is None:
             return None, problems
         size = image_size(self.path(index))
-        boxes = _boxes(name, things, known, size, problems)
+        boxes = _boxes(name, objects, known, size, problems)
         mask = parts = None
         try:
-            drawn = None if draw is None or size is None else draw(things, size)
+            drawn = None if draw is None or size is None else draw(objects, size)
             if drawn is not None and size is not None:
                 check_size((drawn.shape[1], drawn.shape[0]), size)
                 if not (drawn == 255).any():
-                    raise LeftOut(Kind.MASK_EMPTY, "no pixel of the mask is 255")
+                    raise Skipped(Kind.MASK_EMPTY, "no pixel of the mask is 255")
             mask = drawn
             parts = self._sufficient_parts(name, size)
-        except LeftOut as bad:
+        except Skipped as bad:
             problems.append(bad.problem(name))
         if not len(boxes) and mask is not None:
             ys, xs = np.nonzero(mask == 255)
@@ -125,7 +125,7 @@ class PhotoFolder(PhotoSet):
         """The class that the annotations give to the photo, else its folder, else its largest object."""
         if name in self._annotations.labels:
             return self._annotations.labels[name]
-        return name.partition("/")[0] if "/" in name else main_class(self._annotations.of(name).things)
+        return name.partition("/")[0] if "/" in name else main_class(self._annotations.of(name).objects)
 
     def _sufficient_parts(self, name: str, size: Size | None) -> npt.NDArray[np.bool_] | None:
         if self._parts is None:
@@ -134,13 +134,15 @@ class PhotoFolder(PhotoSet):
         paths = takewhile(Path.exists, (stem.with_suffix(f".{number}.png") for number in count()))
         pictures = [open_mask(path) > 127 for path in paths]
         if len({picture.shape for picture in pictures} | ({size[::-1]} if size and pictures else set())) > 1:
-            raise LeftOut(Kind.PART_LEFT_OUT, "the parts are of another size than the photo")
+            raise Skipped(Kind.PART_SKIPPED, "the parts are of another size than the photo")
         return np.stack(pictures) if pictures else None
 
 
-def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, problems: list[Problem]) -> Boxes:
+def _boxes(
+    name: str, objects: list[AnnotatedObject], known: PhotoRecord, size: Size | None, problems: list[Problem]
+) -> Boxes:
     """The objects' boxes, (n, 4), without those that lie wholly outside the photo; others are never clipped."""
-    boxes = np.array([thing.box for thing in things], dtype=np.float64).reshape(-1, 4)
+    boxes = np.array([one.box for one in objects], dtype=np.float64).reshape(-1, 4)
     if size is None:
         return boxes  # of a photo that cannot be opened, which is said by whoever opens it
     if known.size is not None and known.size != size:
@@ -153,7 +155,7 @@ def _boxes(name: str, things: list[Thing], known: Known, size: Size | None, prob
     reaches = (boxes[:, :2] < -ROUNDING).any(axis=1) | (boxes[:, 2:] > np.add(size, ROUNDING)).any(axis=1)
     for box, inside in zip(boxes[~touches | reaches], touches[~touches | reaches], strict=True):
         said = f"{name}: {', '.join(f'{edge:g}' for edge in box)} in a photo of {size[0]} x {size[1]}"
-        problems.append(Problem(Kind.BOX_OUTSIDE if inside else Kind.BOX_LEFT_OUT, said))
+        problems.append(Problem(Kind.BOX_OUTSIDE if inside else Kind.BOX_SKIPPED, said))
     return np.asarray(boxes[touches])
 
 

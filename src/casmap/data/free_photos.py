@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 from casmap.errors import UserError
+from casmap.install_hint import install_hint
 
 NAMES = ("chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png", "astronaut.png", "camera.png")
 
@@ -18,5 +19,5 @@ def free_photos() -> list[Path]:
     folders = (found.submodule_search_locations if found else None) or []
     paths = [Path(folder) / "data" / name for folder in folders for name in NAMES]
     if not paths or not all(path.is_file() for path in paths):
-        raise UserError("The free photos come with scikit-image: pip install 'casmap[demo]'.")
+        raise UserError(f"The free photos come with scikit-image: {install_hint('demo')}.")
     return paths

@@ -77,7 +77,7 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
         bare = [name for name, one in zip(photos.names, looked, strict=True) if one.size and one.box_share is None]
         problems += [Problem(Kind.NO_ANNOTATION, name) for name in bare]
     elif isinstance(photos, PhotoFolder):
-        problems += [Problem(Kind.SILENT, source) for source in photos.sources]
+        problems += [Problem(Kind.EMPTY_SOURCE, source) for source in photos.sources]
     problems += _twins(photos, [one.digest for one in looked])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     sizes = sorted((one.size for one in looked if one.size is not None), key=lambda size: (size[0] * size[1], size))
@@ -100,7 +100,7 @@ def _look(photos: PhotoSet, index: int) -> _Looked:
     except UserError as error:
         return _Looked(problems=[Problem(Kind.UNREADABLE, str(error))])
     if isinstance(photos, PhotoFolder):
-        annotation, problems = photos.look(index)
+        annotation, problems = photos.read_annotation(index)
         with open(photos.path(index), "rb") as file:
             digest = hashlib.file_digest(file, "sha256").digest()
     else:
@@ -125,7 +125,10 @@ def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
     for indices in same.values():
         if len(indices) > 1:
             apart = len({int(photos.labels[index]) for index in indices}) > 1
-            yield Problem(Kind.TWINS_APART if apart else Kind.TWINS, " = ".join(photos.names[i] for i in indices))
+            yield Problem(
+                Kind.DUPLICATES_ACROSS_CLASSES if apart else Kind.DUPLICATES,
+                " = ".join(photos.names[i] for i in indices),
+            )
 
 
 def to_json(report: Report) -> str:

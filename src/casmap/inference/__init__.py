@@ -1,1 +1,1 @@
-"""From photos to saliency maps: one photo, a folder, millions."""
+"""Inference: saliency maps of one photo, of a folder, or of millions of photos."""

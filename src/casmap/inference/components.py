@@ -1,4 +1,4 @@
-"""From a soft mask to objects: the paper's binary mask, its connected components, and their boxes."""
+"""Binary masks as the paper defines them, their connected components, and boxes."""
 
 from dataclasses import dataclass
 
@@ -8,27 +8,27 @@ import numpy.typing as npt
 
 Mask = npt.NDArray[np.float32]
 Binary = npt.NDArray[np.bool_]
-Box = tuple[int, int, int, int]  # x0, y0, x1, y1, as edges: x1 - x0 is the width
+Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels; x1 and y1 are exclusive: x1 - x0 is the width
 
-FLAT = 1 / 512  # half a grey level: a mask that varies by less is the same everywhere
+FLAT = 1 / 512  # half a grey level: a mask whose values differ by less is flat
 
 
 def binary_mask(mask: npt.ArrayLike, alpha: float = 1.0) -> Binary:
-    """Discretize masks (..., H, W) as the paper does: b = 1 where m >= alpha * mean(m), each by its own mean.
+    """Discretize masks (..., H, W) as the paper does: b = 1 where m >= alpha * mean(m), with the mean of each mask.
 
-    With alpha up to 1 no binary mask is empty; that of a constant mask is full.
+    With alpha <= 1 the binary mask is never empty. The binary mask of a constant mask is full.
 
     >>> binary_mask([[0.1, 0.2], [0.3, 1.0]]).tolist()
     [[False, False], [False, True]]
     """
-    # The mean of equal float32 numbers is exact in float64: rounding would empty a constant mask.
+    # The mean of equal float32 numbers is exact in float64. A rounded mean could empty a constant mask.
     mask = np.asarray(mask, np.float32)
     threshold = alpha * mask.mean((-2, -1), dtype=np.float64, keepdims=True)
     return np.asarray(mask >= threshold)
 
 
 def is_flat(mask: Mask) -> bool:
-    """Whether a mask (H, W) is the same everywhere, to half a grey level: it marks no object.
+    """Whether a mask (H, W) is constant to within half a grey level. A flat mask marks no object.
 
     >>> is_flat(np.ones((2, 2), np.float32)), is_flat(np.eye(2, dtype=np.float32))
     (True, False)
@@ -41,8 +41,8 @@ def is_flat(mask: Mask) -> bool:
 class Components:
     """The 8-connected components of a binary mask.
 
-    numbers: (H, W), 0 for the background and n + 1 for component n. boxes: (k, 4). areas: (k,). largest: the one with
-    the largest area; of equal ones the first in reading order; None where there is none.
+    numbers: (H, W), 0 for the background and n + 1 for component n. boxes: (k, 4). areas: (k,), in pixels. largest: the
+    index of the component with the largest area, the first in reading order on a tie; None without components.
     """
 
     numbers: npt.NDArray[np.int32]
@@ -51,12 +51,12 @@ class Components:
     largest: int | None
 
     def binary(self, which: int) -> Binary:
-        """One of them as a binary mask (H, W)."""
+        """Component `which` as a binary mask (H, W)."""
         return np.asarray(self.numbers == which + 1)
 
 
 def components(binary: Binary) -> Components:
-    """Find the components of a binary mask (H, W), neighbours in 8 directions.
+    """Find the 8-connected components of a binary mask (H, W).
 
     >>> found = components(np.array([[True, False, True], [False, False, True]]))
     >>> found.areas.tolist(), found.boxes.tolist(), found.largest
@@ -64,7 +64,7 @@ def components(binary: Binary) -> Components:
     """
     _, labels, stats, _ = cv2.connectedComponentsWithStats(binary.astype(np.uint8), connectivity=8)
     numbers = np.asarray(labels, np.int32)
-    left, top, width, height, areas = np.asarray(stats, np.int64)[1:].T  # the background comes first, which is none
+    left, top, width, height, areas = np.asarray(stats, np.int64)[1:].T  # row 0 is the background
     equal = np.flatnonzero(areas == areas.max(initial=0))
     largest = int(equal[0]) if len(equal) else None
     if len(equal) > 1:  # OpenCV does not number components in reading order
@@ -73,7 +73,7 @@ def components(binary: Binary) -> Components:
 
 
 def largest_component(binary: Binary) -> Binary:
-    """Keep the largest 8-connected component of (H, W); of equal ones, the first in reading order.
+    """Keep the largest 8-connected component of a binary mask (H, W); on a tie, the first in reading order.
 
     >>> largest_component(np.array([[True, False, True], [False, False, True]])).tolist()
     [[False, False, True], [False, False, True]]
@@ -83,7 +83,7 @@ def largest_component(binary: Binary) -> Binary:
 
 
 def largest_box(binary: Binary) -> Box | None:
-    """The tightest box around the largest component of (H, W), as `tight_box` gives it.
+    """The tightest box around the largest component of a binary mask (H, W), in the form of `tight_box`.
 
     >>> largest_box(np.array([[True, False, True], [False, False, True]]))
     (2, 0, 3, 2)
@@ -96,7 +96,7 @@ def largest_box(binary: Binary) -> Box | None:
 
 
 def tight_box(binary: Binary) -> Box | None:
-    """Give the tightest box x0, y0, x1, y1 around (H, W) as edges: x1 - x0 is its width; None around nothing.
+    """The tightest box x0, y0, x1, y1 around the true pixels of (H, W); x1, y1 are exclusive. None if all are false.
 
     >>> tight_box(np.array([[False, True, True], [False, False, False]]))
     (1, 0, 3, 1)

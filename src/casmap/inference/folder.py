@@ -1,4 +1,4 @@
-"""Extract: many photos in, a folder of masks, overlays and boxes out."""
+"""Extract: write the masks, overlays and boxes of many photos to a folder."""
 
 import json
 import os
@@ -28,7 +28,7 @@ BOXES = "boxes.jsonl"
 
 @dataclass(frozen=True)
 class Extraction:
-    """What `extract` did: maps written, how many of them mark no object, and a sentence for each photo skipped."""
+    """The result of `extract`: maps written, maps without an object, and the error of each skipped photo."""
 
     out: Path
     written: int
@@ -48,13 +48,15 @@ def extract(
     window: Window | None = None,
     reporter: Reporter = SILENT,
 ) -> Extraction:
-    """Write the maps of all photos that files, folders and patterns name.
+    """Write the saliency maps of photos, given as files, folders and patterns, to the folder `out`.
 
-    Maps of other photos that are in the folder already stay there; those of the same photos are replaced. Lines and
-    maps agree even where it is stopped halfway. window: for DICOM, whose masks are written as DICOM, too. Masks have
-    their photos' size; the overlay of a large JPEG is smaller, unless more views are asked for.
+    Existing maps of other photos are kept, those of the same photos are replaced. boxes.jsonl matches the maps even if
+    the run is interrupted. window: centre and width for DICOM; DICOM masks are also written as DICOM. Masks have the
+    size of their photo; the overlay of a large JPEG is smaller, unless views other than mask and overlay are requested.
     """
     out = Path(out)
+    if batch < 1:
+        raise UserError(f"batch (--batch) must be at least 1, not {batch}.")
     views = [views] if isinstance(views, str) else views
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
@@ -86,12 +88,12 @@ def extract(
             try:
                 for done in pipeline:
                     keep(done)
-            except BaseException as error:  # Ctrl-C, too: what is done is told, and then the error goes on
+            except BaseException as error:  # also Ctrl-C: record the finished maps, then raise again
                 stopped = error
                 for done in pipeline.rest():
                     keep(done)
         if stopped is None and not written:
-            raise UserError(f"None of the {len(paths) or len(skipped)} photos can be read; the first: {skipped[0]}")
+            raise UserError(f"None of {len(paths) or len(skipped)} photos can be read. The first error: {skipped[0]}")
         lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
     if stopped is not None:
         raise stopped
@@ -107,14 +109,14 @@ def save_map(
     found = mapped.saliency_map(name)
     pictures = {kind: found.view(kind, alpha) for kind in views}
     mask, box = found.mask, found.box(alpha)
-    if mask.shape != (mapped.height, mapped.width):  # the photo was decoded at a part of its size
+    if mask.shape != (mapped.height, mapped.width):  # the photo was opened at a reduced size
         mask = mapped.full_mask()
         box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
         pictures |= {"mask": grey(mask)} if "mask" in views else {}
     saved = write_views(pictures, out, name)
     if is_dicom(path):
         write_dicom_mask(path, mask, dicom_mask(out, name))
-    if photo in again:  # other views of its earlier map would show another mask
+    if photo in again:  # its other views show the mask of the earlier run
         for view in set(view_paths(out, name).values()) - set(saved):
             view.unlink(missing_ok=True)
     line = {"photo": photo, "name": name, "width": mapped.width, "height": mapped.height}
@@ -122,7 +124,7 @@ def save_map(
 
 
 def dicom_mask(folder: Path, name: str) -> Path:
-    """Where the mask of a DICOM file is written, as DICOM, beside the pictures.
+    """The path of the DICOM mask of a DICOM file.
 
     >>> dicom_mask(Path("maps"), "scan").as_posix()
     'maps/scan-mask.dcm'

@@ -1,4 +1,4 @@
-"""SaliencyMapper: photos in, saliency maps out; no class asked for, one forward pass."""
+"""SaliencyMapper: a mapping with its network; one forward pass gives the saliency maps of photos, without a class."""
 
 import os
 from collections import Counter
@@ -20,34 +20,34 @@ from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.arrays import Window, as_array, is_many, is_tensor
 from casmap.io.images import Image, Opened, Source, open_photo, path_of
 
-SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the mapping that comes with the package
+SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the shipped mapping
 OnError = Literal["raise", "skip"]
 
 
 class Network(Protocol):
-    """What runs a mapping: torch or ONNX Runtime."""
+    """The network of a mapping, run by torch or by ONNX Runtime."""
 
     classes: list[str]
-    predicts: bool
-    concurrent: bool  # whether threads gain by running it at the same time
+    predicts: bool  # whether it predicts the class of a photo
+    concurrent: bool  # whether several threads should run it at the same time
 
     @property
     def mean(self) -> tuple[float, ...]:
-        """Of the pixels, from 0 to 1."""
+        """Mean of the pixels per channel, on a scale of 0 to 1."""
 
     @property
     def std(self) -> tuple[float, ...]:
-        """Of the pixels, from 0 to 1."""
+        """Standard deviation of the pixels per channel, on the same scale."""
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Normalised images (N, 3, H, W) -> masks (N, H, W) and logits (N, classes)."""
+        """Map normalised images (N, 3, H, W) to masks (N, H, W) and logits (N, classes)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """A photo and what the network found in it.
+    """A photo and the output of the network for it.
 
-    photo: (H, W, 3), at its own width and height, or smaller where that was enough. mask: as the network gives it.
+    photo: (H, W, 3), at its full size (width, height) or smaller. mask: at the size of the network's output.
     """
 
     source: Source
@@ -59,48 +59,48 @@ class Mapped:
     confidence: float | None
 
     def full_mask(self) -> Mask:
-        """The mask at the photo's own size."""
+        """The mask at the photo's full size."""
         return np.asarray(cv2.resize(self.mask, (self.width, self.height)), np.float32)
 
     def saliency_map(self, name: str = "photo") -> SaliencyMap:
-        """The map at the size of `photo`."""
+        """The saliency map at the size of `photo`."""
         mask = np.asarray(cv2.resize(self.mask, self.photo.shape[1::-1]), np.float32)
         return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path_of(self.source))
 
 
 class SaliencyMapper:
-    """A trained mapping, ready to use.
+    """A trained mapping that maps photos to saliency maps.
 
-    mapper = casmap.load("mapping.safetensors")  # or .onnx; with no name, the mapping that comes with casmap
-    mapper("cat.jpg").box()              # one photo: a SaliencyMap, its mask in the photo's own size
-    for found in mapper.stream(paths):   # many, in batches
+    mapper = casmap.load("mapping.safetensors")  # or .onnx; without a path, the shipped mapping
+    mapper("cat.jpg").box()              # one photo: a SaliencyMap with a mask of the photo's size
+    for found in mapper.stream(paths):   # many photos, in batches
         found.save("maps")
     """
 
     def __init__(self, network: Network, size: int, about: dict[str, Any] | None = None) -> None:
         self.network, self.size, self.about = network, size, about or {}
         self.classes = network.classes
-        self.titles: list[str] = self.about.get("titles", self.classes)  # as people call the classes
+        self.titles: list[str] = self.about.get("titles", self.classes)  # readable names of the classes
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str] | None = None, device: str = "cpu", threads: int | None = None
     ) -> "SaliencyMapper":
-        """Read a mapping file, .onnx or .safetensors; with no name, the mapping that comes with casmap.
+        """Load a mapping file, .onnx or .safetensors; without a path, the shipped mapping.
 
-        threads: that ONNX Runtime may use for one call on a CPU; all cores where nothing is said.
+        threads: how many ONNX Runtime uses for one call on a CPU (default: all cores).
         """
         if path is None or Path(path).suffix == ".onnx":
             from casmap.models.onnx_network import load_onnx
 
             if path is None and not Path(SHIPPED).exists():
-                raise UserError("The mapping that comes with casmap is missing: install casmap again, or name one.")
+                raise UserError("The shipped mapping is missing: reinstall casmap or give a mapping (--mapping).")
             onnx = load_onnx(Path(path or SHIPPED), device, threads)
             return cls(onnx, onnx.about["size"], onnx.about)
         if Path(path).is_file() and Path(path).suffix != ".safetensors":
-            raise UserError(f"{path} is no mapping: casmap writes them as .safetensors and .onnx files.")
+            raise UserError(f"{path} is not a mapping: give a .safetensors or .onnx file (--mapping).")
         from casmap.models.class_names import titles_of
-        from casmap.models.classifier import find_device  # torch is loaded only when a torch mapping is
+        from casmap.models.classifier import find_device  # imports torch
         from casmap.models.files import load_mapping
 
         network, about = load_mapping(Path(path))
@@ -114,11 +114,11 @@ class SaliencyMapper:
     def __call__(
         self, photo: Source | Iterable[Source], *, on_error: OnError = "raise"
     ) -> SaliencyMap | list[SaliencyMap]:
-        """The map of a photo, or the maps of several: a list, a tuple, a generator, or an array (N, H, W, 3).
+        """The saliency map of a photo, or a list of them for several: an iterable or an array (N, H, W, 3).
 
         A photo is a path, the bytes of a file, an open binary file, a Pillow image, an array (H, W) or (H, W, 3), or a
-        torch tensor (3, H, W). on_error: of several photos, those that cannot be read can be skipped; `source` of each
-        map tells which are there.
+        torch tensor (3, H, W). on_error="skip" skips unreadable photos if several are given; `source` of each result
+        is its path.
         """
         if is_many(photo):
             return list(self.stream(as_array(photo), on_error=on_error))
@@ -130,14 +130,14 @@ class SaliencyMapper:
     def stream(
         self, photos: Iterable[Source], batch: int = 16, *, on_error: OnError = "raise"
     ) -> Iterator[SaliencyMap]:
-        """The maps of any number of photos, in their order, holding one batch of them at a time.
+        """Yield the saliency maps of any number of photos, in order, with one batch in memory at a time.
 
-        They are named as their photos, without the ending; what has no name is photo, photo-2 and so on.
+        A map has the name of its file without the suffix; without a file it is photo, photo-2 and so on.
         """
         if on_error not in get_args(OnError):
-            raise UserError(f"on_error must be raise or skip, not {on_error!r}.")
+            raise UserError(f"on_error must be 'raise' or 'skip', not {on_error!r}.")
         if batch < 1:
-            raise UserError(f"A batch has at least one photo, not {batch}.")
+            raise UserError(f"batch must be at least 1, not {batch}.")
         photos = [photos] if isinstance(photos, str | bytes | os.PathLike) else photos
         waiting = enumerate(photos, 1)
         while numbered := list(islice(waiting, batch)):
@@ -153,10 +153,10 @@ class SaliencyMapper:
         self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None,
         turn: AbstractContextManager[Any] | None = None,
     ) -> list[Mapped | UnreadableImage]:  # fmt: skip
-        """Open, resize, map: the one way from photos to masks. A photo that cannot be opened gives its error.
+        """Open and resize photos and run the network. The result for an unreadable photo is its error.
 
-        window: for DICOM. least: where a smaller photo will do, pixels of its shorter side. turn: for threads that
-        take turns with the network.
+        window: centre and width for DICOM. least: open the photo at a reduced size with at least this shorter side, in
+        pixels. turn: a lock to hold while the network runs.
         """
         opened: list[Opened | UnreadableImage] = []
         for source in sources:
@@ -181,9 +181,9 @@ class SaliencyMapper:
         return found
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Masks (N, H, W) and logits (N, classes) of pictures (N, H, W, 3) at the network's own size."""
+        """Masks (N, H, W) and logits (N, classes) of images (N, H, W, 3) at the network's size."""
         mean, std = (np.array(numbers, np.float32) * 255 for numbers in (self.network.mean, self.network.std))
-        levels = ((np.arange(256, dtype=np.float32)[:, None] - mean) / std)[None]  # a table is a tenth of the work
+        levels = ((np.arange(256, dtype=np.float32)[:, None] - mean) / std)[None]  # a table takes a tenth of the time
         normalised = np.empty((len(images), 3, *images.shape[1:3]), np.float32)
         for image, to in zip(images, normalised, strict=True):
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
@@ -197,9 +197,10 @@ class SaliencyMapper:
 def load(
     path: str | os.PathLike[str] | None = None, *, device: str = "cpu", threads: int | None = None
 ) -> SaliencyMapper:
-    """Load a mapping: the one that comes with casmap, or a file that `casmap train` or `casmap export` wrote.
+    """Load the shipped mapping, or a mapping file written by `casmap train` or `casmap export`.
 
-    device: cpu; cuda or mps where the mapping's runtime has it. threads: that ONNX Runtime may use for one call.
+    device: "cpu", or "cuda" or "mps" if the runtime of the mapping supports it. threads: how many ONNX Runtime uses for
+    one call on a CPU (default: all cores).
 
     >>> load()
     SaliencyMapper(lite0, 224 px, 1000 classes)
@@ -208,12 +209,12 @@ def load(
 
 
 def load_mappers(mappings: Sequence[Path]) -> dict[str, SaliencyMapper]:
-    """Mappings by short names: the folder's where the file is called mapping, the whole path where two are the same."""
+    """Load mappings, by the names that `names_of` gives them."""
     return {name: SaliencyMapper.load(path) for name, path in zip(names_of(mappings), mappings, strict=True)}
 
 
 def names_of(mappings: Sequence[Path]) -> list[str]:
-    """A short name for each mapping file: its folder's, or the whole path where two are the same."""
+    """A name for each mapping file: its stem, its folder for mapping.*, or its path where two names are equal."""
     for path in mappings:
         if not path.exists():
             raise UserError(f"There is no file {path}.")

@@ -1,4 +1,4 @@
-"""Objects from a map: boxes, polygons and run lengths that annotation tools understand."""
+"""Objects of a mask: boxes, polygons and run-length encodings (RLE) for annotation tools."""
 
 from typing import get_args
 
@@ -11,16 +11,16 @@ from casmap.annotations.labelled import Object, Polygon
 from casmap.errors import UserError
 from casmap.inference.components import Binary, Mask, binary_mask, components, is_flat, tight_box
 
-SMALLEST = 0.01  # of the photo: what is smaller is no object, unless one says so
-STRAY = 1.0  # pixels by which a polygon may leave the outline
+SMALLEST = 0.01  # share of the photo: smaller components are not objects by default
+TOLERANCE = 1.0  # pixels by which a polygon may deviate from the outline
 
 
 def objects_of(
     mask: Mask, label: str, which: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0
 ) -> list[Object]:
-    """The largest object of a mask (H, W), or all, largest first; parts below `min_area`, a share of it, are none.
+    """The largest object of a mask (H, W), or all objects, largest first.
 
-    A mask that is the same everywhere marks no object.
+    min_area: the smallest area of an object, as a share of the mask. A flat mask marks no object.
 
     >>> mask = np.zeros((20, 30), np.float32)
     >>> mask[2:10, 4:12], mask[12:16, 20:28] = 1.0, 0.5
@@ -38,16 +38,16 @@ def objects_of(
         if found.areas[each] >= min_area * mask.size:
             part, (x0, y0, x1, y1), area = found.binary(each), found.boxes[each].tolist(), int(found.areas[each])
             rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
-            rle["counts"] = rle["counts"].decode()  # as JSON has it
+            rle["counts"] = rle["counts"].decode()  # JSON has no bytes
             score = float(mask[part].mean(dtype=np.float64))
             objects.append(Object(label, (x0, y0, x1, y1), outline(part), rle, area, score))
     return objects
 
 
 def outline(part: Binary) -> Polygon:
-    """The polygon around a connected part (H, W), along the edges of its pixels.
+    """The polygon around a connected component (H, W), along the edges of its pixels.
 
-    OpenCV follows the centres of pixels; in a picture of twice the size they lie a quarter of a pixel inside the edges.
+    OpenCV traces pixel centres. At twice the size these lie a quarter of an original pixel inside the edges.
 
     >>> mask = np.zeros((9, 9), bool)
     >>> mask[2:6, 3:8] = True
@@ -58,8 +58,8 @@ def outline(part: Binary) -> Polygon:
     doubled = part[y0:y1, x0:x1].astype(np.uint8).repeat(2, axis=0).repeat(2, axis=1)
     contours, _ = cv2.findContours(doubled, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     longest = max(contours, key=len)
-    corners = cv2.approxPolyDP(longest, 2 * STRAY, closed=True)
-    if len(corners) < 3:  # a line of pixels: its box is its outline
+    corners = cv2.approxPolyDP(longest, 2 * TOLERANCE, closed=True)
+    if len(corners) < 3:  # a line of pixels: use its box
         right, bottom = 2 * (x1 - x0) - 1, 2 * (y1 - y0) - 1
         corners = np.array([[[0, 0]], [[right, 0]], [[right, bottom]], [[0, bottom]]])
     return [(x0 + (float(x) + 0.5) / 2, y0 + (float(y) + 0.5) / 2) for x, y in corners[:, 0]]

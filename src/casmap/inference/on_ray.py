@@ -1,7 +1,7 @@
-"""Extract from millions of photos: parts of a thousand on Ray Data, each part one Parquet file, written once.
+"""Extract millions of photos with Ray Data: one Parquet file for each part of 1,000 photos.
 
-A part's file has a name of its own and appears whole or not at all. So a worker that dies loses its part only, which
-another makes again under the same name; and a second start makes only what is missing.
+The file of a part is written atomically under a fixed name. If a worker dies, only its part is repeated; a second start
+makes only the missing parts.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from casmap.io.atomic import remove_asides, whole_file
 from casmap.io.kept_options import keep_options
 from casmap.reporting import SILENT, Reporter
 
-PART = 1000  # photos of a file
-RETRIES = 10  # of a part, and of a worker: a photo that ends its worker each time ends the command at last
+PART = 1000  # photos in a file
+RETRIES = 10  # of a part and of a worker; a photo that kills every worker therefore ends the command
 OPTIONS = "parts.json"
 
 
@@ -30,17 +30,17 @@ def extract_on_ray(
     mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "maps", alpha: float = 1.0,
     address: str | None = None, workers: int | None = None, part: int = PART, reporter: Reporter = SILENT,
 ) -> Extraction:  # fmt: skip
-    """Write a row for each photo into out/part-000000.parquet and so on.
+    """Write one row for each photo to out/part-000000.parquet and so on.
 
-    address: of a Ray cluster whose hosts see the same folders; None: this machine. workers: each with the mapping in
-    its memory; as many as there are cores where nothing is said.
+    address: of a Ray cluster whose hosts share the folders; None: this machine. workers: each loads the mapping
+    (default: one per core of this machine).
     """
     import ray
 
     out = Path(out)
     paths, foreign = to_map(photos)
     file = Path(mapping or SHIPPED).resolve()
-    SaliencyMapper.load(file)  # a file that is none is said here, once
+    SaliencyMapper.load(file)  # a wrong file raises here, once
     parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
     keep_options(out / OPTIONS, options_of(paths, file, alpha, part))
     missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]
@@ -51,11 +51,11 @@ def extract_on_ray(
         )  # fmt: skip
         try:
             ray.data.DataContext.get_current().enable_progress_bars = False
-            rows = [{"number": number, "paths": parts[number]} for number in missing]
-            worker: Any = PartMaker  # Ray makes the objects, which its types do not say
-            made = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
+            items = [{"number": number, "paths": parts[number]} for number in missing]
+            worker: Any = PartMaker  # Ray accepts a class here; its type hints do not
+            made = ray.data.from_items(items, override_num_blocks=len(items)).map(
                 worker, fn_constructor_args=(file, out.resolve(), alpha), num_cpus=1, max_restarts=RETRIES,
-                max_task_retries=RETRIES, compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(rows))),
+                max_task_retries=RETRIES, compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(items))),
             )  # fmt: skip
             with reporter.progress("extracting", sum(len(parts[number]) for number in missing)) as advance:
                 for row in made.iter_rows():
@@ -70,13 +70,13 @@ def extract_on_ray(
 
 
 class PartMaker:
-    """A worker: it loads the mapping once, and then makes one part after the other."""
+    """A worker that loads the mapping once and then makes one part after another."""
 
     def __init__(self, mapping: Path, out: Path, alpha: float) -> None:
         self.mapper, self.out, self.alpha = SaliencyMapper.load(mapping, threads=1), out, alpha
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Make the file of a part."""
+        """Write the file of a part."""
         import pyarrow as arrow
         from pyarrow import parquet
 
@@ -89,7 +89,7 @@ class PartMaker:
         return {"number": row["number"], "photos": len(rows)}
 
     def row_of(self, path: str, one: Mapped | UnreadableImage) -> dict[str, Any]:
-        """The row of a photo, also of one that cannot be read."""
+        """The row of a photo; an unreadable photo has only a path and an error."""
         if not isinstance(one, Mapped):
             return {"path": readable(path), "error": readable(str(one))}
         row = {"path": readable(path), "width": one.width, "height": one.height, "label": one.label}
@@ -99,7 +99,7 @@ class PartMaker:
 
 
 def readable(text: str) -> str:
-    """A text without the half characters that stand for bytes of file names that are no text; Parquet has none.
+    """Replace surrogates, which stand for undecodable bytes in file names: Parquet cannot store them.
 
     >>> readable("cat-" + bytes([233]).decode("utf-8", "surrogateescape"))
     'cat-\\\\xe9'
@@ -108,7 +108,7 @@ def readable(text: str) -> str:
 
 
 def schema() -> Any:
-    """Of a part's file. rle: the largest object as COCO's counts for height x width; error: why there is no map."""
+    """The schema of a part. rle: COCO counts of the largest object (height x width). error: why there is no map."""
     import pyarrow as arrow
 
     text, number = arrow.string(), arrow.int32()
@@ -119,7 +119,7 @@ def schema() -> Any:
 
 
 def part_file(out: Path, number: int) -> Path:
-    """Where a part is written.
+    """The path of a part.
 
     >>> part_file(Path("maps"), 12).as_posix()
     'maps/part-000012.parquet'
@@ -136,11 +136,11 @@ def read_rows(out: Path, parts: int, columns: list[str] | None = None) -> Iterat
         try:
             yield from parquet.read_table(path, columns=columns).to_pylist()
         except (OSError, ArrowInvalid) as error:
-            raise UserError(f"{path} is damaged: delete it, and that part is made again.") from error
+            raise UserError(f"{path} is damaged: delete it and run the command again.") from error
 
 
 def options_of(paths: list[Path], mapping: Path, alpha: float, part: int) -> dict[str, Any]:
-    """A folder holds the parts of one set of photos, made in one way."""
+    """The options that all parts of a folder share."""
     names = hashlib.sha256("\n".join(str(path.resolve()) for path in paths).encode("utf-8", "surrogateescape"))
     return {
         "photos": f"{len(paths)}, {names.hexdigest()[:16]}",

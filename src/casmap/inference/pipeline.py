@@ -1,7 +1,7 @@
-"""Photos in, finished work out, in order: a thread for each core opens, maps and finishes a batch of its own.
+"""Pipeline: map many photos on all cores, one batch per thread, with results in order.
 
-A pass of a network that one core makes alone waits for no other core, and while one thread waits for the disk the
-others work. Where the network is not to be run by several threads at once, they take turns with it.
+Each thread opens, maps and finishes its own batch, so no core waits for another or for the disk. If the network does
+not support several threads at once, a lock lets one thread run it at a time.
 """
 
 import os
@@ -18,8 +18,8 @@ from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.io.arrays import Window
 from casmap.reporting import SILENT, Reporter
 
-AHEAD = 2  # batches for each thread that may be begun before the first of them is taken
-LEAST = 512  # pixels of the shorter side of a photo that is only looked at
+AHEAD = 2  # batches per thread that may be started before the first result is taken
+LEAST = 512  # shorter side, in pixels, of photos opened at a reduced size
 BATCH = 8
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass
 class Finished(Generic[T]):
-    """What became of a batch: what was made of its photos, a sentence for each that cannot be read, what stopped it."""
+    """The result of a batch: results, an error for each unreadable photo, and the error that stopped the batch."""
 
     photos: int
     made: list[T] = field(default_factory=list)
@@ -36,9 +36,10 @@ class Finished(Generic[T]):
 
 
 class Pipeline(Generic[T]):
-    """Map photos and finish each. Iterate once, in a `with`; what was begun when that is stopped, `rest` gives.
+    """Map photos and call `finish` on each, in several threads. Use in a `with` block and iterate once.
 
-    whole: photos at their full size. window: for DICOM. label: of the progress bar. finish is called in many threads.
+    If the iteration stops early, `rest` gives the batches already started. whole: open photos at their full size.
+    window: centre and width for DICOM. label: of the progress bar.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Pipeline(Generic[T]):
         self._turn = None if mapper.network.concurrent else Lock()
         self.threads = cores()
         self._pool = ThreadPoolExecutor(self.threads)
-        self._begun: deque[Future[Finished[T]]] = deque()
+        self._started: deque[Future[Finished[T]]] = deque()
 
     def __enter__(self) -> "Pipeline[T]":
         return self
@@ -60,25 +61,25 @@ class Pipeline(Generic[T]):
         self._pool.shutdown(cancel_futures=True)
 
     def __iter__(self) -> Iterator[Finished[T]]:
-        """Batch by batch, in the order of the photos; what stopped a batch is raised after what it had made."""
+        """Yield finished batches in the order of the photos; the error of a batch is raised after its results."""
         waiting = iter(range(0, len(self.paths), self.batch))
         with self.reporter.progress(self.label, len(self.paths)) as advance:
             while True:
-                for at in islice(waiting, AHEAD * self.threads + 1 - len(self._begun)):
-                    self._begun.append(self._pool.submit(self._work, self.paths[at : at + self.batch]))
-                if not self._begun:
+                for at in islice(waiting, AHEAD * self.threads + 1 - len(self._started)):
+                    self._started.append(self._pool.submit(self._work, self.paths[at : at + self.batch]))
+                if not self._started:
                     return
-                finished = self._begun[0].result()
-                self._begun.popleft()  # only now: whoever is interrupted while waiting finds it in `rest`
+                finished = self._started[0].result()
+                self._started.popleft()  # only now: if interrupted while waiting, `rest` still has it
                 yield finished
                 if finished.error is not None:
                     raise finished.error
                 advance(finished.photos)
 
     def rest(self) -> Iterator[Finished[T]]:
-        """After it was stopped: the batches that were begun; no other is begun any more."""
-        begun = [batch for batch in self._begun if not batch.cancel()]
-        yield from (batch.result() for batch in begun)
+        """After a stop: the batches already started. No other batch is started."""
+        started = [batch for batch in self._started if not batch.cancel()]
+        yield from (batch.result() for batch in started)
 
     def _work(self, paths: list[Path]) -> Finished[T]:
         done: Finished[T] = Finished(len(paths))
@@ -88,13 +89,13 @@ class Pipeline(Generic[T]):
                     done.made.append(self.finish(one))
                 else:
                     done.skipped.append(str(one))
-        except BaseException as error:  # is raised again by who takes the batch, after what was made is kept
+        except BaseException as error:  # raised again in __iter__, after the results of the batch
             done.error = error
         return done
 
 
 def cores() -> int:
-    """How many this process may use.
+    """The number of cores that this process may use.
 
     >>> cores() >= 1
     True

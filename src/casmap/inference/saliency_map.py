@@ -1,4 +1,4 @@
-"""The answer for one photo: its soft mask, its objects, and the views of it that the paper defines."""
+"""SaliencyMap: a photo with its mask, its objects, and the views that the paper defines."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,11 @@ STRIP_HEIGHT, STRIP_GAP = 256, 4
 
 @dataclass(frozen=True, eq=False)
 class SaliencyMap:
-    """A photo (H, W, 3) uint8 and its mask (H, W) float32 in [0, 1]: 1 where the evidence for its class is.
+    """A photo (H, W, 3) uint8 and its mask (H, W) float32 in [0, 1]; high values mark evidence for the photo's class.
 
-    label, confidence: the class that the mapping's classifier sees, and its probability; None where it tells none.
-    Every view takes alpha, the threshold of the binary mask relative to the mask's mean; 1 is the paper's. A mask that
-    is the same everywhere marks no object: its box is None.
+    label, confidence: the class that the mapping's classifier predicts and its probability; None if it predicts none.
+    Every view takes alpha: the binary mask keeps m >= alpha * mean(m); the paper uses 1. A flat mask marks no object:
+    its box is None.
 
     >>> photo, mask = np.zeros((2, 3, 3), np.uint8), np.array([[0, 0.9, 0.9], [0, 0, 0]])
     >>> found = SaliencyMap(photo, mask, name="cat")
@@ -41,22 +41,22 @@ class SaliencyMap:
     name: str = "photo"
     label: str | None = field(default=None, repr=False)
     confidence: float | None = field(default=None, repr=False)
-    source: str = field(default="", repr=False)  # the photo's path, where it has one
+    source: str = field(default="", repr=False)  # the photo's path; "" if it has none
     _boxes: dict[float, Box | None] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.photo.dtype != np.uint8 or self.photo.ndim != 3 or self.photo.shape[2] != 3 or self.photo.size == 0:
-            raise ValueError(f"a photo is (H, W, 3) uint8, not {self.photo.shape} {self.photo.dtype}")
+            raise ValueError(f"photo must be (H, W, 3) uint8, not {self.photo.shape} {self.photo.dtype}")
         if self.mask.shape != self.photo.shape[:2]:
-            raise ValueError(f"the mask is {self.mask.shape}, its photo {self.photo.shape[:2]}")
-        if not (self.mask.min() > -1e-3 and self.mask.max() < 1 + 1e-3):  # put so that NaN fails too
-            raise ValueError("the mask leaves [0, 1]")
-        # Interpolation may overshoot by a rounding error.
+            raise ValueError(f"mask must have the photo's shape {self.photo.shape[:2]}, not {self.mask.shape}")
+        if not (self.mask.min() > -1e-3 and self.mask.max() < 1 + 1e-3):  # written so that NaN fails, too
+            raise ValueError("mask must be in [0, 1]")
+        # Interpolation can overshoot by a rounding error.
         object.__setattr__(self, "mask", np.clip(self.mask, 0, 1).astype(np.float32))
 
     @property
     def area(self) -> float:
-        """The mean of the mask: how much of the photo is evidence.
+        """The mean of the mask: the share of the photo that it marks.
 
         >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 0.5]])).area
         0.25
@@ -64,7 +64,7 @@ class SaliencyMap:
         return float(self.mask.mean(dtype=np.float64))
 
     def binary(self, alpha: float = 1.0) -> Binary:
-        """Discretize the mask: (H, W).
+        """The binary mask (H, W): m >= alpha * mean(m).
 
         >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 0.5]])).binary().tolist()
         [[False, True]]
@@ -72,7 +72,7 @@ class SaliencyMap:
         return binary_mask(self.mask, alpha)
 
     def connected(self, alpha: float = 1.0) -> Binary:
-        """Keep the dominant object, the largest component of the binary mask: (H, W).
+        """The largest component of the binary mask: (H, W).
 
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).connected().tolist()
         [[False, False, True, True]]
@@ -80,19 +80,19 @@ class SaliencyMap:
         return np.zeros(self.mask.shape, bool) if is_flat(self.mask) else largest_component(self.binary(alpha))
 
     def box(self, alpha: float = 1.0) -> Box | None:
-        """Give the tightest box x0, y0, x1, y1 around the dominant object, as edges in the photo's pixels.
+        """The tightest box x0, y0, x1, y1 around the largest component, in pixels; x1 and y1 are exclusive.
 
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).box()
         (2, 0, 4, 1)
         """
-        if alpha not in self._boxes:  # views and lines ask for the same one again
+        if alpha not in self._boxes:  # views and boxes.jsonl use the same box
             self._boxes[alpha] = None if is_flat(self.mask) else largest_box(binary_mask(self.mask, alpha))
         return self._boxes[alpha]
 
     def objects(self, which: Which = "all", min_area: float = SMALLEST, alpha: float = 1.0) -> list[Object]:
-        """The connected parts of the binary mask, largest first: box, polygon, RLE, area, score and label of each.
+        """The components of the binary mask, largest first: box, polygon, RLE, area, score and label of each.
 
-        which: all, or only the largest. min_area: the smallest, as a share of the photo.
+        which: "all" or "largest". min_area: the smallest area of an object, as a share of the photo.
 
         >>> found = SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]]), label="cat")
         >>> [(one.label, one.box, one.area) for one in found.objects()]
@@ -101,7 +101,7 @@ class SaliencyMap:
         return objects_of(self.mask, self.label or "", which, min_area, alpha)
 
     def cutout(self, alpha: float = 1.0) -> Image | None:
-        """The dominant object on a transparent ground, cropped to its box: (h, w, 4) RGBA; None where there is none.
+        """The largest object on a transparent background, cropped to its box: (h, w, 4) RGBA; None without an object.
 
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).cutout().tolist()
         [[[0, 0, 0, 255], [0, 0, 0, 255]]]
@@ -114,11 +114,11 @@ class SaliencyMap:
         return np.dstack([self.photo, opaque])[y0:y1, x0:x1]
 
     def to_detections(self, which: Which = "all", min_area: float = SMALLEST, alpha: float = 1.0) -> "Detections":
-        """The objects as `supervision.Detections`: xyxy, mask, confidence (the object's score) and class names."""
+        """Convert the objects to `supervision.Detections`: xyxy, mask, confidence (the object's score), class names."""
         try:
             from supervision import Detections
         except ModuleNotFoundError as error:
-            raise UserError("Detections need supervision: pip install supervision.") from error
+            raise UserError("to_detections needs the package supervision: pip install supervision.") from error
         found = self.objects(which, min_area, alpha)
         if not found:
             return Detections.empty()
@@ -131,7 +131,7 @@ class SaliencyMap:
         )
 
     def masked_in(self, alpha: float = 1.0) -> Image:
-        """Show only the evidence, b * x: (H, W, 3).
+        """The photo with all pixels outside the binary mask replaced by grey, b * x: (H, W, 3).
 
         >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 1.0]])).masked_in().tolist()
         [[[128, 128, 128], [0, 0, 0]]]
@@ -139,7 +139,7 @@ class SaliencyMap:
         return np.where(self.binary(alpha)[..., None], self.photo, MASKED)
 
     def masked_out(self, alpha: float = 1.0) -> Image:
-        """Show all but the evidence, (1 - b) * x: (H, W, 3).
+        """The photo with all pixels of the binary mask replaced by grey, (1 - b) * x: (H, W, 3).
 
         >>> SaliencyMap(np.zeros((1, 2, 3), np.uint8), np.array([[0.0, 1.0]])).masked_out().tolist()
         [[[0, 0, 0], [128, 128, 128]]]
@@ -147,7 +147,7 @@ class SaliencyMap:
         return np.where(self.binary(alpha)[..., None], MASKED, self.photo)
 
     def inpainted(self, alpha: float = 1.0) -> Image:
-        """Fill the masked-out pixels from their surroundings with Telea's algorithm: (H, W, 3).
+        """The photo with the pixels of the binary mask filled by Telea's algorithm: (H, W, 3).
 
         >>> photo = np.full((8, 8, 3), 50, np.uint8)
         >>> photo[3, 3] = 255
@@ -158,7 +158,7 @@ class SaliencyMap:
         return self.masked_out(alpha) if filled is None else filled
 
     def overlay(self, alpha: float = 1.0) -> Image:
-        """Lay the mask as heat on the photo and draw the box: (H, W, 3).
+        """The photo with the mask as a heat map and the box: (H, W, 3).
 
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).overlay().shape
         (4, 4, 3)
@@ -166,7 +166,7 @@ class SaliencyMap:
         return draw_overlay(self.photo, self.mask, self.box(alpha))
 
     def strip(self, alpha: float = 1.0) -> Image:
-        """Put photo, overlay, masked-in, masked-out and inpainted side by side, at most 256 pixels high.
+        """The photo and its overlay, masked-in, masked-out and inpainted views side by side, at most 256 pixels high.
 
         >>> SaliencyMap(np.zeros((500, 500, 3), np.uint8), np.zeros((500, 500))).strip().shape
         (256, 1296, 3)
@@ -178,7 +178,7 @@ class SaliencyMap:
         return np.hstack([small.photo, *(part for view in views for part in (gap, view))])
 
     def save(self, folder: str | Path, everything: bool = False, alpha: float = 1.0) -> list[Path]:
-        """Write `<name>-mask.png` (grey) and `<name>-overlay.jpg`, or every view, to a folder; give the paths.
+        """Write `<name>-mask.png` and `<name>-overlay.jpg`, or all views, to a folder; returns the paths.
 
         >>> import tempfile
         >>> found = SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4), name="cat")
@@ -189,7 +189,7 @@ class SaliencyMap:
         return write_views({kind: self.view(kind, alpha) for kind in kinds}, folder, self.name)
 
     def view(self, kind: str, alpha: float = 1.0) -> Image:
-        """One of the views by its kind: mask (grey), overlay, masked-in, masked-out or inpainted.
+        """The view of this kind: mask (grey), overlay, masked-in, masked-out or inpainted.
 
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).view("mask")[0].tolist()
         [255, 0, 0, 0]
@@ -205,15 +205,15 @@ class SaliencyMap:
         return draw[kind](alpha)
 
     def to_dict(self, alpha: float = 1.0) -> dict[str, Any]:
-        """Say what was found, ready for JSON.
+        """Name, size, box and area as a dict for JSON.
 
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).to_dict()
         {'name': 'photo', 'width': 4, 'height': 4, 'box': [0, 0, 4, 4], 'area': 0.25}
         """
         (height, width), box = self.mask.shape, self.box(alpha)
-        said = {"name": self.name, "width": width, "height": height, "box": None if box is None else list(box)}
-        return said | {"area": round(self.area, 4)}
+        result = {"name": self.name, "width": width, "height": height, "box": None if box is None else list(box)}
+        return result | {"area": round(self.area, 4)}
 
     def _repr_png_(self) -> bytes:
-        """How a notebook shows it."""
+        """The image that a notebook shows."""
         return encode_png(self.strip())

@@ -1,4 +1,4 @@
-"""The pictures of a map: heat on the photo, what is kept, what is left, and what inpainting makes of the rest."""
+"""The views of a saliency map: overlay, masked-in, masked-out and inpainted images."""
 
 from pathlib import Path
 from typing import Any
@@ -12,26 +12,26 @@ from casmap.io.atomic import write_whole
 from casmap.io.images import Image, encode_jpeg, encode_png
 from casmap.io.names import file_name
 
-MASKED = np.uint8(128)  # shown where pixels are taken away: the network sees the mean colour there
-HEAT = 0.6  # how much of the photo the heat hides where the mask is 1
+MASKED = np.uint8(128)  # grey shown for removed pixels; the network gets the mean colour there
+HEAT = 0.6  # opacity of the heat map where the mask is 1
 _OPAQUE = HEAT * np.linspace(0, 1, 256)[:, None]
 _COLOURS = cv2.applyColorMap(np.arange(256, dtype=np.uint8)[:, None], cv2.COLORMAP_INFERNO).reshape(256, 3)[:, ::-1]
-# For each of 256 levels of the mask: how much of the photo is left, of 255, and what the heat adds to it.
-STAYS = np.rint(255 * (1 - _OPAQUE)).astype(np.uint8).repeat(3, axis=1)[None]
-GLOWS = np.rint(_OPAQUE * _COLOURS).astype(np.uint8)[None]
+# For each of 256 levels of the mask: the weight of the photo (0 to 255) and the colour that the heat map adds.
+PHOTO_WEIGHTS = np.rint(255 * (1 - _OPAQUE)).astype(np.uint8).repeat(3, axis=1)[None]
+HEAT_COLOURS = np.rint(_OPAQUE * _COLOURS).astype(np.uint8)[None]
 INPAINT_RADIUS = 3
 INPAINT_SIDE = 1024
-VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # as they end the names of files
-LOOKED_AT = ("overlay",)  # written as JPEG: a fifth of the time and of the size of a PNG
+VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # also the endings of file names
+AS_JPEG = ("overlay",)  # a JPEG takes a fifth of the time and of the size of a PNG
 
 
 def draw_overlay(photo: Image, mask: Mask, box: Box | None) -> Image:
-    """Lay a mask (H, W) as heat on a photo (H, W, 3), and draw a box: (H, W, 3).
+    """Blend a mask (H, W) as a heat map over a photo (H, W, 3) and draw a box: (H, W, 3).
 
-    The heat is as opaque as the mask is high: the rest of the photo stays as it is.
+    Opacity is proportional to the mask: where the mask is 0, the photo is unchanged.
     """
     levels = cv2.cvtColor(grey(mask), cv2.COLOR_GRAY2RGB)
-    shown = cv2.add(cv2.multiply(photo, cv2.LUT(levels, STAYS), scale=1 / 255), cv2.LUT(levels, GLOWS))
+    shown = cv2.add(cv2.multiply(photo, cv2.LUT(levels, PHOTO_WEIGHTS), scale=1 / 255), cv2.LUT(levels, HEAT_COLOURS))
     if box is not None:
         x0, y0, x1, y1 = box
         thickness = max(1, round(min(mask.shape) / 150))
@@ -40,12 +40,12 @@ def draw_overlay(photo: Image, mask: Mask, box: Box | None) -> Image:
 
 
 def inpaint(photo: Image, hole: Binary) -> Image | None:
-    """Fill a hole (H, W) of a photo (H, W, 3) from its surroundings with Telea's algorithm; None: nothing is left."""
-    # Half of a 12-megapixel photo takes Telea 9 s, and what it fills in is smooth: fill a small copy instead.
+    """Fill a hole (H, W) of a photo (H, W, 3) with Telea's algorithm; None if no pixel lies outside the hole."""
+    # Filling half of a 12-megapixel photo takes 9 s and gives a smooth result: fill a small copy instead.
     small = shrunk(photo, INPAINT_SIDE / max(hole.shape))
-    # A small pixel is known only if all that it covers is, or it would carry the object's colour into the filling.
+    # A pixel of the copy is outside the hole only if all pixels it covers are: no colour of the object gets in.
     small_hole = shrunk(hole.astype(np.float32), INPAINT_SIDE / max(hole.shape)) > 0
-    if small_hole.all():  # OpenCV would give the photo back, object and all
+    if small_hole.all():  # OpenCV would return the photo unchanged
         return None
     filled = cv2.inpaint(small, small_hole.astype(np.uint8), INPAINT_RADIUS, cv2.INPAINT_TELEA)
     filled = cv2.resize(filled, hole.shape[::-1], interpolation=cv2.INTER_LINEAR)
@@ -53,7 +53,7 @@ def inpaint(photo: Image, hole: Binary) -> Image | None:
 
 
 def grey(mask: Mask) -> Image:
-    """A mask (H, W) in 8 bits.
+    """Convert a mask (H, W) to 8 bits.
 
     >>> grey(np.array([[0.0, 0.5, 1.0]], np.float32)).tolist()
     [[0, 128, 255]]
@@ -62,25 +62,25 @@ def grey(mask: Mask) -> Image:
 
 
 def write_views(views: dict[str, Image], folder: str | Path, name: str) -> list[Path]:
-    """Write views by their kind, each whole or not at all; gives the paths."""
+    """Write views, given by kind, and return their paths. Each file is written atomically."""
     paths = view_paths(folder, name)
     for kind, view in views.items():
-        write_whole(paths[kind], encode_jpeg(view) if kind in LOOKED_AT else encode_png(view))
+        write_whole(paths[kind], encode_jpeg(view) if kind in AS_JPEG else encode_png(view))
     return [paths[kind] for kind in views]
 
 
 def view_paths(folder: str | Path, name: str) -> dict[str, Path]:
-    """The files of a map with this name, each view's by its kind.
+    """The files of the saliency map with this name, by kind of view.
 
     >>> view_paths("maps", "cat")["masked-in"].as_posix()
     'maps/cat-masked-in.png'
     """
-    begin = Path(folder) / file_name(name)
-    return {kind: begin.with_name(f"{begin.name}-{kind}.{'jpg' if kind in LOOKED_AT else 'png'}") for kind in VIEWS}
+    base = Path(folder) / file_name(name)
+    return {kind: base.with_name(f"{base.name}-{kind}.{'jpg' if kind in AS_JPEG else 'png'}") for kind in VIEWS}
 
 
 def shrunk(array: npt.NDArray[Any], scale: float) -> npt.NDArray[Any]:
-    """Shrink (H, W[, C]) by averaging; never enlarge."""
+    """Shrink an array (H, W[, C]) by averaging; a scale of 1 or more returns it unchanged."""
     if scale >= 1:
         return array
     height, width = array.shape[:2]

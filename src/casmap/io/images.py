@@ -15,6 +15,7 @@ import PIL.Image
 import PIL.ImageOps
 
 from casmap.errors import InvalidImage, UnreadableImage
+from casmap.install_hint import install_hint
 from casmap.io import dicom
 from casmap.io.arrays import ACCEPTED, Window, as_array, eight_bits, is_tensor, stretched
 
@@ -188,12 +189,13 @@ def _reason(error: Exception, invalid: bool) -> str:
     """The rest of a sentence that begins with the image's name."""
     reasons = {
         FileNotFoundError: "does not exist",
-        ModuleNotFoundError: "is DICOM, which needs pydicom: pip install 'casmap[dicom]'",
         IsADirectoryError: "is a folder or a device, not an image file",
         PermissionError: "may not be read: permission denied",
         PIL.UnidentifiedImageError: f"is not an image of a kind that can be opened ({', '.join(FORMATS)})",
         PIL.Image.DecompressionBombError: f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit",
     }
+    if isinstance(error, ModuleNotFoundError):
+        return f"is DICOM, which needs pydicom: {install_hint('dicom')}"
     for kind, reason in reasons.items():
         if isinstance(error, kind):
             return reason

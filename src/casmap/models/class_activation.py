@@ -15,7 +15,7 @@ from casmap.errors import Unsuited
 if TYPE_CHECKING:  # a classifier looks with its own expected activation
     from casmap.models.classifier import Classifier
 
-EXPECTED_CHANNELS = 4  # of `expected_activation`
+CAM_CHANNELS = 4  # of `probability_weighted_cam`
 
 
 def class_activation(classifier: "Classifier", images: Tensor, classes: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def last_features(classifier: "Classifier", images: Tensor) -> tuple[Tensor, Ten
     """The feature maps that the head sees, (N, K, h, w), and the logits that it makes of them, (N, C)."""
     if classifier.stage_indices is None:
         raise Unsuited(f"Class activation maps need a backbone of timm's or a lite one, not {classifier.backbone}.")
-    logits, _, features = classifier.look_inside(images)
+    logits, _, features = classifier.forward_features(images)
     if features.ndim != 4 or features.shape[1] != classifier.network.num_features:  # tokens, or channels last
         raise Unsuited(f"{classifier.backbone} has no feature maps (N, K, h, w) before its head.")
     return features, logits
@@ -62,7 +62,7 @@ def min_max(maps: Tensor, least: float = 1e-6) -> Tensor:
     return above / above.amax(dim=(-2, -1), keepdim=True).clamp_min(least)
 
 
-def expected_activation(stage: Tensor, features: Tensor, logits: Tensor, head: nn.Linear) -> Tensor:
+def probability_weighted_cam(stage: Tensor, features: Tensor, logits: Tensor, head: nn.Linear) -> Tensor:
     """One more stage for the decoder, from what the classifier has computed anyway; no class is asked for.
 
     sum_c p_c M_c(x, y): class activation maps, weighted by the probability of each class; and beside it the norm of the
@@ -70,7 +70,8 @@ def expected_activation(stage: Tensor, features: Tensor, logits: Tensor, head: n
 
     stage (N, J, h, w), features (N, K, h, w), logits (N, C), the linear head from K to C -> (N, 4, h, w).
 
-    >>> expected_activation(torch.rand(2, 6, 3, 3), torch.rand(2, 8, 3, 3), torch.zeros(2, 5), nn.Linear(8, 5)).shape
+    >>> stage, features = torch.rand(2, 6, 3, 3), torch.rand(2, 8, 3, 3)
+    >>> probability_weighted_cam(stage, features, torch.zeros(2, 5), nn.Linear(8, 5)).shape
     torch.Size([2, 4, 3, 3])
     """
     with torch.no_grad():

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from casmap.errors import UserError
 from casmap.models.backbones import source_of
-from casmap.models.class_activation import expected_activation
+from casmap.models.class_activation import probability_weighted_cam
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -21,7 +21,7 @@ class Classifier(nn.Module):
     forward: (N, 3, H, W) -> logits (N, classes), for any H and W the backbone can take.
 
     >>> f = Classifier("test_resnet", classes=5)
-    >>> logits, stages = f.look(torch.zeros(2, 3, 64, 64))
+    >>> logits, stages = f.forward_stages(torch.zeros(2, 3, 64, 64))
     >>> logits.shape, [stage.shape[-1] for stage in stages]
     (torch.Size([2, 5]), [32, 16, 8, 4, 2])
     """
@@ -34,33 +34,33 @@ class Classifier(nn.Module):
         self.stage_indices = made.stage_indices  # of timm's features; without them the stages come by themselves
         self.mean, self.std, self.side = made.mean, made.std, made.side
         with torch.no_grad():  # on a blank picture: timm's own table of channels differs for a few backbones
-            _, stages = self.eval().look(torch.zeros(1, 3, self.side, self.side))
+            _, stages = self.eval().forward_stages(torch.zeros(1, 3, self.side, self.side))
         self.train()
         self.stage_channels = [stage.shape[1] for stage in stages]
 
     def forward(self, images: Tensor) -> Tensor:
         """The logits of `images`."""
-        return self.look(images)[0]
+        return self.forward_stages(images)[0]
 
-    def look(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def forward_stages(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
         """In one pass, the logits (N, classes) and the stages, each (N, channels, height, width)."""
         if self.stage_indices is None:
             *stages, logits = self.network(images).values()
             return logits, stages
-        return self.look_inside(images)[:2]
+        return self.forward_features(images)[:2]
 
-    def look_inside(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-        """As `look`, and the last features, from which the head makes the logits; not for torchvision's."""
+    def forward_features(self, images: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+        """As `forward_stages`, and the last features, from which the head makes the logits; not for torchvision's."""
         try:
             last, stages = self.network.forward_intermediates(images, indices=self.stage_indices, output_fmt="NCHW")
         except AssertionError as error:  # how a transformer says that its patches do not fit
             raise UserError(f"{self.backbone} cannot look at pictures of this size: {error}.") from error
         return self.network.forward_head(last), stages, last
 
-    def look_believing(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """As `look`, with one stage more: where the classifier sees what it believes in."""
-        logits, stages, features = self.look_inside(images)
-        return logits, [*stages, expected_activation(stages[-1], features, logits, self.network.get_classifier())]
+    def forward_stages_with_cam(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """As `forward_stages`, plus one stage: the probability-weighted class activation map."""
+        logits, stages, features = self.forward_features(images)
+        return logits, [*stages, probability_weighted_cam(stages[-1], features, logits, self.network.get_classifier())]
 
 
 def find_device(name: str) -> torch.device:

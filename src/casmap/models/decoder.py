@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, interpolate
 
-from casmap.models.class_activation import EXPECTED_CHANNELS
+from casmap.models.class_activation import CAM_CHANNELS
 from casmap.models.classifier import Classifier
 
 FILTERS = 64  # of each 1x1 convolution, as in the paper's supplement
@@ -19,7 +19,7 @@ class Decoder(nn.Module):
     Each stage: 1x1 convolution with 64 filters, batch norm, ReLU, bilinear rescaling to a quarter of the picture. Then,
     on all of them concatenated: one 3x3 convolution, sigmoid, nearest upscaling to the picture's size.
 
-    believes: the last of the stages is the classifier's belief, as `look_believing` gives it; the paper has none.
+    with_cam: the last stage is the probability-weighted class activation map; the paper has none.
 
     forward: stages, each (N, channels_i, h_i, w_i), and the size (H, W) -> mask (N, 1, H, W) in 0..1.
 
@@ -28,10 +28,10 @@ class Decoder(nn.Module):
     torch.Size([2, 1, 60, 80])
     """
 
-    def __init__(self, stage_channels: Sequence[int], believes: bool = False) -> None:
+    def __init__(self, stage_channels: Sequence[int], with_cam: bool = False) -> None:
         super().__init__()
-        self.believes = believes
-        stage_channels = [*stage_channels, EXPECTED_CHANNELS] if believes else stage_channels
+        self.with_cam = with_cam
+        stage_channels = [*stage_channels, CAM_CHANNELS] if with_cam else stage_channels
         self.lateral = nn.ModuleList(
             nn.Sequential(nn.Conv2d(channels, FILTERS, 1, bias=False), nn.BatchNorm2d(FILTERS), nn.ReLU())
             for channels in stage_channels
@@ -91,6 +91,6 @@ class Mapping(nn.Module):
             stages = [stage.detach() for stage in stages]
         else:
             with torch.set_grad_enabled(torch.is_grad_enabled() and not self.fixed):
-                _, stages = self.encoder.look(images)
+                _, stages = self.encoder.forward_stages(images)
         mask: Tensor = self.decoder(stages, images.shape[-2:])
         return mask

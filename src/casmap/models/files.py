@@ -90,7 +90,7 @@ def _mapping(about: Any) -> SaliencyNetwork:
     if not (isinstance(about["size"], int) and about["size"] >= 32):
         raise TypeError("it does not say for which size it is")
     encoder = _classifier(about)
-    decoder = Decoder(encoder.stage_channels, about.get("believes", False) is True)
+    decoder = Decoder(encoder.stage_channels, (about.get("with_cam") or about.get("believes")) is True)
     return SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
 
 

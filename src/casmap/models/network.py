@@ -28,8 +28,8 @@ class SaliencyNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Masks and logits of `images`, in one pass."""
-        look = self.encoder.look_believing if self.decoder.believes else self.encoder.look
-        logits, stages = look(images)
+        forward = self.encoder.forward_stages_with_cam if self.decoder.with_cam else self.encoder.forward_stages
+        logits, stages = forward(images)
         return self.decoder(stages, images.shape[-2:]), logits
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -45,5 +45,5 @@ class SaliencyNetwork(nn.Module):
         """What a file must say for the network to be built again."""
         return {
             "backbone": self.encoder.backbone, "classes": self.classes, "predicts": self.predicts,
-            "believes": self.decoder.believes, "mean": self.mean, "std": self.std,
+            "with_cam": self.decoder.with_cam, "mean": self.mean, "std": self.std,
         }  # fmt: skip

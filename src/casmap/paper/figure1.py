@@ -47,7 +47,7 @@ def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
 
     hooks = [layer.register_forward_hook(note) for layer in (*decoder.lateral, decoder.mask)]
     with torch.no_grad():
-        logits, stages = classifier.eval().look(torch.zeros(1, 3, size, size))
+        logits, stages = classifier.eval().forward_stages(torch.zeros(1, 3, size, size))
         mask = decoder.eval()(stages, (size, size))
     for hook in hooks:
         hook.remove()

@@ -10,7 +10,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import annotated
-from casmap.training.recipes import PAPER, QUICK, Recipe, read_recipe
+from casmap.training.recipes import PAPER, QUICK, Recipe, names_of_0_1_0, read_recipe
 from casmap.training.run import describe
 
 QUICK_PHOTOS, QUICK_HELD_OUT = 2000, 2000
@@ -37,7 +37,7 @@ class Setting:
     def options(self) -> dict[str, Any]:
         """All of it as JSON has it, to be kept with a study."""
         texts = {"data": self.data, "test": self.test, "boxes": self.boxes, "masks": self.masks, "split": self.split}
-        recipe = {f"recipe.{key}": value for key, value in self.recipe.options().items()}
+        recipe = {f"recipe.{key}": value for key, value in names_of_0_1_0(self.recipe.options()).items()}
         return {key: None if value is None else str(value) for key, value in texts.items()} | recipe
 
     def trains_first(self, classes: int) -> bool:
@@ -81,7 +81,7 @@ def from_nothing(recipe: Recipe) -> Recipe:
 
 def algorithm1_only(recipe: Recipe) -> Recipe:
     """The recipe without a second stage, of which the paper has none: its tables are about Algorithm 1."""
-    return recipe.replace(taught_steps=0)
+    return recipe.replace(second_stage_steps=0)
 
 
 def is_scenes(data: str) -> bool:

@@ -19,6 +19,7 @@ from casmap.evaluation.evaluate import Floats, Number, measure_masks, own_alpha_
 from casmap.evaluation.numbers import apart, mean_of
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.install_hint import install_hint
 from casmap.io.atomic import write_whole
 from casmap.io.kept_options import read_options
 from casmap.models.classifier import Classifier
@@ -142,7 +143,7 @@ def choose_baselines(
     missing = {}
     for baseline in chosen:
         if baseline.extra is not None and find_spec(baseline.extra) is None:
-            missing[baseline.name] = f"pip install 'casmap[{baseline.extra}]'"
+            missing[baseline.name] = install_hint(baseline.extra)
         elif baseline.told == "boxes":
             if to_fit.all() or not to_fit.any():
                 missing[baseline.name] = "more photos"

@@ -15,7 +15,7 @@ from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import first_classifier
 from casmap.training.loop import train_mapping
-from casmap.training.recipes import Recipe
+from casmap.training.recipes import Recipe, names_of_0_1_0
 from casmap.training.run import Run, describe
 from casmap.training.scores import SCORES
 
@@ -52,7 +52,7 @@ class Trainings:
         return done
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
-        made_of = json.dumps([json.loads(recipe.to_json()), describe(photos), given])
+        made_of = json.dumps([names_of_0_1_0(json.loads(recipe.to_json())), describe(photos), given])
         return self.folder / f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
 
 

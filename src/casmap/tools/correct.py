@@ -46,7 +46,7 @@ def correct(
     before = agreement(SaliencyMapper.load(mapping), photos)
     if not steps:
         return CorrectionResult(before)
-    path = teach_corrections(mapping, photos, out=out, steps=steps, reporter=reporter)
+    path = train_on_corrections(mapping, photos, out=out, steps=steps, reporter=reporter)
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
@@ -101,7 +101,7 @@ def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     return Agreement(corrected.names, classes, np.array(overlaps))
 
 
-def teach_corrections(
+def train_on_corrections(
     mapping: Path, photos: PhotoSet, *, out: Path, steps: int = STEPS, reporter: Reporter = SILENT
 ) -> Path:
     """Train the decoder of a mapping on corrected photos, from where it is; the encoder stays. Returns the new file."""
@@ -120,14 +120,14 @@ def teach_corrections(
     )  # fmt: skip
     network.eval().requires_grad_(False)
     decoder = copy.deepcopy(network.decoder).requires_grad_(True)
-    look = network.encoder.look_believing if decoder.believes else network.encoder.look
+    forward = network.encoder.forward_stages_with_cam if decoder.with_cam else network.encoder.forward_stages
     optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=DECAY)
     with reporter.progress("correcting", steps) as advance:
         for step, (pictures, _) in enumerate(batches.between(0, steps)):
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
             images, masks = pictures[:, :3], pictures[:, 3:]
             with torch.no_grad():
-                _, stages = look(images)
+                _, stages = forward(images)
             # Batch norms stay as the mapping learned them: a few photos tell little of their statistics.
             loss = binary_cross_entropy(decoder.eval()(stages, images.shape[-2:]), masks.clamp(0, 1))
             optimizer.zero_grad()

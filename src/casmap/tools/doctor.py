@@ -12,6 +12,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.install_hint import install_hint
 from casmap.version import __version__
 
 LITTLE = 5.0  # GB of disk: a training with its checkpoints takes some
@@ -67,7 +68,7 @@ def _extra(name: str, wanted: list[Requirement]) -> Finding:
     if not missing and not old:
         return Finding(f"casmap[{name}]", ", ".join(f"{one.name} {version(one.name)}" for one in wanted))
     said = [f"without {', '.join(missing)}"] * bool(missing) + old
-    return Finding(f"casmap[{name}]", "; ".join(said), False, f"pip install 'casmap[{name}]'")
+    return Finding(f"casmap[{name}]", "; ".join(said), False, install_hint(name))
 
 
 def _threads() -> Finding:

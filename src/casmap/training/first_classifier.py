@@ -152,7 +152,7 @@ def has_linear_head(classifier: Classifier) -> bool:
         return False
     picture = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
     with torch.no_grad():
-        logits, _, last = classifier.eval().look_inside(picture)
+        logits, _, last = classifier.eval().forward_features(picture)
         seen = classifier.network.forward_head(last, pre_logits=True)
         return seen.shape[1:] == (head.in_features,) and torch.allclose(head(seen), logits, rtol=1e-3, atol=1e-3)
 
@@ -172,7 +172,7 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     with torch.no_grad(), run.reporter.progress("f(0), its head", -(-len(chosen) // BATCH), lasting=True) as advance:
         for _, (pictures,) in whole_photos(photos, chosen, (size,), BATCH):
             images = normalised(pictures, classifier.mean, classifier.std).to(run.device)
-            *_, last = classifier.look_inside(images)
+            *_, last = classifier.forward_features(images)
             seen.append(classifier.network.forward_head(last, pre_logits=True))
             advance()
     features = torch.cat(seen)
@@ -229,7 +229,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     device, processes = run.device, run.processes
     processes.synchronised(place(classifier, device)).train()
     batches = Batches(
-        photos, recipe.early_size, recipe.batch, classifier.mean, classifier.std,
+        photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
         rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from casmap.models.classifier import Classifier, place
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.training.algorithm import Players, casm
+from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
@@ -26,7 +26,7 @@ from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
 from casmap.training.second_stage import CHECKPOINT as TAUGHT_CHECKPOINT
-from casmap.training.second_stage import MASKS, teach
+from casmap.training.second_stage import MASKS, train_second_stage
 from casmap.training.thinning import find_thinning
 
 SETTLE = 40  # batches over which batch-norm statistics and the mask's area are taken at the end
@@ -81,13 +81,13 @@ def train_mapping(
         else:
             first, origin = first_classifier(photos, recipe, run, classifier)
             run.say(origin)
-            casm_path = run.folder / "casm.safetensors" if recipe.taught_steps else path
+            casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
             if run.resumed and casm_path.exists():
                 training = load_mapping(casm_path)[1]["training"]
             else:
                 training = algorithm1(photos, recipe, run, first, origin, casm_path, kind)
-            if recipe.taught_steps and run.processes.first:  # minutes, after hours of Algorithm 1
-                network, area = teach(load_mapping(casm_path)[0], photos, recipe, run)
+            if recipe.second_stage_steps and run.processes.first:  # minutes, after hours of Algorithm 1
+                network, area = train_second_stage(load_mapping(casm_path)[0], photos, recipe, run)
                 training |= {"area": area}
                 save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
             run.processes.wait()
@@ -115,42 +115,42 @@ def algorithm1(
     photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
     """Run Algorithm 1 from the last checkpoint to its end, and write its mapping; returns what is told of the run."""
-    players = set_up(place(first, run.device), recipe, kind, run.processes)
-    memory = megabytes(first, players.samples.thinning, recipe.sample_limit)
+    state = set_up(place(first, run.device), recipe, kind, run.processes)
+    memory = megabytes(first, state.samples.thinning, recipe.sample_limit)
     run.say(f"Thinning {recipe.thinning}: the sample set takes at most {memory:.0f} MB beside the classifier.")
     batches = Batches(
-        photos, recipe.early_size, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
+        photos, recipe.algorithm_side, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
     )  # fmt: skip
     steps = recipe.total_steps(len(photos))
     names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
-    progress = Resumable(run, CHECKPOINT, "log", steps, **{name: getattr(players, name) for name in names})
+    progress = Resumable(run, CHECKPOINT, "log", steps, **{name: getattr(state, name) for name in names})
     upcoming = batches.between(progress.start, steps, run.device)
-    measured = casm(players, _scheduled(players, upcoming, recipe, run, progress.start, steps))
+    measured = casm(state, _scheduled(state, upcoming, recipe, run, progress.start, steps))
     measures = ({name: float(value) for name, value in vars(one).items()} for one in measured)
     label, note = f"Algorithm 1, thinning {recipe.thinning}", "area {area:.2f}, lambda_R {lambda_r:.3g}"
     rows = progress.follow(label, batches, measures, lambda row: note.format(**row))
-    area = settle(players, batches, run.device)
+    area = settle(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warn(
             f"Warning: the masks cover {area:.3f} of the photos, not {recipe.area}: more --steps or another "
             "--seed may bring them nearer."
         )
-    encoder = players.mapping.encoder or players.classifier
+    encoder = state.mapping.encoder or state.classifier
     predicts = recipe.encoder != "separate"  # which was never trained to tell classes
-    network = SaliencyNetwork(encoder, players.mapping.decoder, list(photos.classes), predicts)
+    network = SaliencyNetwork(encoder, state.mapping.decoder, list(photos.classes), predicts)
     last = rows[-max(1, len(rows) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
-    training = {"origin": origin, "steps": steps, "area": area, "lambda_r": players.lambda_r.value, **accuracies}
-    save_mapping(path, network, {"size": recipe.early_size, "recipe": recipe.options(), "training": training})
+    training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
+    save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.options(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
 
 
 def set_up(
     first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, processes: Processes = ONE_PROCESS
-) -> Players:
-    """The players of Algorithm 1 at step 0, on the classifier's device."""
+) -> TrainingState:
+    """The state of Algorithm 1 at step 0, on the classifier's device."""
     device = next(first.parameters()).device
     first = processes.synchronised(first)
     thinning = find_thinning(recipe.thinning, recipe.period)
@@ -162,7 +162,7 @@ def set_up(
         processes.agree(network)
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
     price = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
-    return Players(
+    return TrainingState(
         classifier=first, mapping=mapping, samples=samples,
         lambda_r=FixedLambdaR(price) if recipe.area is None else AreaController(recipe.area, price),
         classifier_optimizer=torch.optim.SGD(
@@ -174,12 +174,12 @@ def set_up(
     )  # fmt: skip
 
 
-def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
+def _scheduled(state: TrainingState, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
     """Set seed and learning rates before each batch is used: both follow from the step alone."""
     for step, batch in enumerate(batches, start):
         run.seed(recipe.seed, step)
         drop = 0.1 ** int(step / steps / recipe.drop_every)
-        rates = {players.classifier_optimizer: recipe.classifier_lr, players.mapping_optimizer: recipe.mapping_lr}
+        rates = {state.classifier_optimizer: recipe.classifier_lr, state.mapping_optimizer: recipe.mapping_lr}
         for optimizer, rate in rates.items():
             for group in optimizer.param_groups if optimizer else ():
                 group["lr"] = rate * drop
@@ -187,23 +187,23 @@ def _scheduled(players: Players, batches: Any, recipe: Recipe, run: Run, start: 
 
 
 @torch.no_grad()
-def settle(players: Players, batches: Batches, device: torch.device) -> float:
+def settle(state: TrainingState, batches: Batches, device: torch.device) -> float:
     """Make the file's masks those of training: returns their mean area.
 
     In training the classifier's batch norms use each clean batch's own statistics, but the running ones mix clean and
     masked images. A mapping only ever sees clean images, so the statistics are taken anew over clean batches. An
     encoder of the mapping's own has never seen a masked image, and one that was not trained has nothing to mend.
     """
-    f, m = players.classifier, players.mapping
-    if m.encoder is None and players.classifier_optimizer is not None and not players.freeze_batch_norm:
+    f, m = state.classifier, state.mapping
+    if m.encoder is None and state.classifier_optimizer is not None and not state.freeze_batch_norm:
         for norm in batch_norms(f):
             norm.reset_running_stats()
             norm.momentum = None  # a plain mean over all batches to come
         f.train()
         for images, _ in batches.between(0, SETTLE, device):
             f(images)
-        players.processes.average_statistics(f)
+        state.processes.average_statistics(f)
     f.eval()
     m.eval()
-    areas = [m(images, f.look(images)[1]).mean() for images, _ in batches.between(0, SETTLE, device)]
-    return float(players.processes.mean(torch.stack(areas).mean()))
+    areas = [m(images, f.forward_stages(images)[1]).mean() for images, _ in batches.between(0, SETTLE, device)]
+    return float(state.processes.mean(torch.stack(areas).mean()))

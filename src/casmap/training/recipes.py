@@ -15,7 +15,12 @@ from casmap.models.backbones import BACKBONE_SOURCES
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS, find_thinning
 
-# Options of 0.1.0 that are gone: the only value that is still understood, and why.
+# Options of 0.1.0 by their old names, which are still accepted.
+RENAMED = {
+    "taught_steps": "second_stage_steps", "taught_lr": "second_stage_lr", "teacher_size": "cam_size",
+    "casm_size": "algorithm_size",
+}  # fmt: skip
+# Options of 0.1.0 that were removed: the only value that is still accepted, and why.
 GONE: dict[str, tuple[Any, str]] = {
     "precision": ("float32", "bfloat16 made a step 15 times slower on CPUs"),
     "compile": (False, "torch.compile made a step no faster"),
@@ -79,11 +84,11 @@ class Recipe:
     freeze_batch_norm: bool = _option(False, "keep f(0)'s batch-norm statistics while Algorithm 1 runs")
 
     # The second stage; the paper has none
-    taught_steps: int = _option(
+    second_stage_steps: int = _option(
         0, "steps of teaching what Algorithm 1's masks and class activation maps agree on", 0, 10**9)
-    taught_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)", 0, 100)
-    teacher_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels", 32, 2048)
-    casm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows", 32, 2048)
+    second_stage_lr: float = _option(3e-3, "highest learning rate of the second stage (AdamW)", 0, 100)
+    cam_size: int = _option(416, "side of the pictures whose class activation maps teach, in pixels", 32, 2048)
+    algorithm_size: int | None = _option(None, "a smaller side for Algorithm 1, if the second stage follows", 32, 2048)
 
     # f(0), where it has to be trained first: AdamW, one warm-up and one cosine
     first_steps: int | None = _option(
@@ -117,16 +122,19 @@ class Recipe:
             raise UserError("Give lambda_r or area, not both: area finds lambda_r by itself.")
         if self.reuse_masked and self.masked_in:
             raise UserError("What the mask keeps needs a pass of its own: reuse_masked is for masked_in = 0.")
-        if self.taught_steps and self.encoder == "separate":
-            raise UserError("A separate encoder cannot tell classes, as the second stage needs it: taught_steps = 0.")
+        if self.second_stage_steps and self.encoder == "separate":
+            raise UserError(
+                "A separate encoder cannot tell classes, as the second stage needs it: second_stage_steps = 0."
+            )
 
     @property
-    def early_size(self) -> int:
+    def algorithm_side(self) -> int:
         """The side of the pictures of Algorithm 1, and of f(0) where it is trained."""
-        return min(self.casm_size or self.size, self.size) if self.taught_steps else self.size
+        return min(self.algorithm_size or self.size, self.size) if self.second_stage_steps else self.size
 
     def replace(self, **changes: Any) -> "Recipe":
         """The same recipe but for `changes`, each checked."""
+        changes = current_names(changes)
         for name in GONE.keys() & changes:
             understood, why = GONE[name]
             if changes.pop(name) != understood:
@@ -167,6 +175,25 @@ class Recipe:
         return max(1, int(photos * share) // self.batch)
 
 
+def current_names(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with their current names in place of those of 0.1.0.
+
+    >>> current_names({"taught_steps": 600, "seed": 1})
+    {'second_stage_steps': 600, 'seed': 1}
+    """
+    return {RENAMED.get(name, name): value for name, value in options.items()}
+
+
+def names_of_0_1_0(options: dict[str, Any]) -> dict[str, Any]:
+    """The options with the names of 0.1.0, under which studies keep their trainings.
+
+    >>> names_of_0_1_0({"second_stage_steps": 600, "seed": 1})
+    {'taught_steps': 600, 'seed': 1}
+    """
+    old = {current: name for name, current in RENAMED.items()}
+    return {old.get(name, name): value for name, value in options.items()}
+
+
 CHOICES: dict[str, Iterable[str]] = {
     name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
 } | {"score": SCORES}
@@ -180,7 +207,8 @@ QUICK = Recipe(
 # A pretrained backbone and few photos, on a CPU: docs/experiments.md says what each number was chosen against.
 PHOTOS = Recipe(
     backbone="lite0", encoder="first", thinning="L100", period=20, score="doubt", masked_in=1.0, area=0.38,
-    steps=480, batch=16, classifier_lr=3e-4, mapping_lr=1e-3, drop_every=0.5, taught_steps=600, casm_size=160,
+    steps=480, batch=16, classifier_lr=3e-4, mapping_lr=1e-3, drop_every=0.5,
+    second_stage_steps=600, algorithm_size=160,
     freeze_batch_norm=True,  # sixteen photos tell less of a batch norm's statistics than ImageNet did
     first_steps=0, first_lr=3e-4,  # for those who say --first-steps
     smallest_crop=0.3, checkpoint_every=40,

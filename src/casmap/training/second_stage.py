@@ -2,7 +2,7 @@
 
 The teacher: what Algorithm 1's masks and the label's class activation maps agree on, photo by photo.
 t = sqrt(m(x) M_y(x)), each of the two and then their mean stretched to 0..1; a pixel counts from a cut on, softly.
-The cut is chosen so that the taught masks mark as much of the photos as Algorithm 1's do.
+The cut is chosen so that the pseudo-masks mark as much of the photos as Algorithm 1's do.
 
 A mapping of Algorithm 1 marks whole objects, but much around small ones; a class activation map of a large picture,
 told the label, knows where the object is, but marks its most telling part. They err on different photos:
@@ -37,7 +37,7 @@ from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
 CHECKPOINT, MASKS = "taught-checkpoint", "teacher-masks"
-GRID = 64  # a taught mask has so many rows and columns, whatever the photo's shape
+GRID = 64  # a pseudo-mask has so many rows and columns, whatever the photo's shape
 BATCH = 16  # photos that the networks see at a time
 FILE = 256  # masks in a file: what a killed run loses at most
 FLOOR = 0.05  # of each factor: where one of the two says nothing at all, the other still counts
@@ -45,8 +45,8 @@ CUT_ON = 256  # photos on which the cut is chosen
 MEASURED = 40  # batches over which the masks' area is taken at the end
 
 
-class TaughtMasks:
-    """The taught masks (64, 64) uint8 of photos wanted, (n,) numbers that rise, by these; on disk, not in memory."""
+class PseudoMasks:
+    """The pseudo-masks (64, 64) uint8 of photos wanted, (n,) numbers that rise, by these; on disk, not in memory."""
 
     def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
         self.folder, self.wanted = folder, wanted
@@ -57,7 +57,7 @@ class TaughtMasks:
         mask: npt.NDArray[np.uint8] = self._files[file][place]
         return mask
 
-    def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "TaughtMasks":
+    def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "PseudoMasks":
         """Make the masks of whole photos, or of a resumed run those that are not there yet."""
         agreed = partial(_agreed, photos=photos, network=network, recipe=recipe, device=run.device)
         starts = range(0, len(self.wanted), FILE)
@@ -87,7 +87,7 @@ def _agreed(
     """Agreements (n, 64, 64) on the photos chosen and the areas (n,) of Algorithm 1's masks."""
     agreements, areas = [], []
     with torch.no_grad():
-        for labels, pictures in whole_photos(photos, chosen, (recipe.early_size, recipe.teacher_size), BATCH):
+        for labels, pictures in whole_photos(photos, chosen, (recipe.algorithm_side, recipe.cam_size), BATCH):
             small, large = (normalised(squares, network.mean, network.std).to(device) for squares in pictures)
             masks = network(small)[0]
             activations = class_activation(network.encoder, large, labels.to(device))[:, None]
@@ -119,7 +119,7 @@ def cut_out(agreed: Tensor, cut: float) -> Tensor:
 
 
 def fitting_cut(agreed: Tensor, area: float) -> float:
-    """The cut at which the taught masks have this area in the mean, as near as 0.01 to 1 allow.
+    """The cut at which the pseudo-masks have this area in the mean, as near as 0.01 to 1 allow.
 
     >>> round(fitting_cut(torch.linspace(0, 1, 1001), 0.7), 3)
     0.3
@@ -132,9 +132,9 @@ def fitting_cut(agreed: Tensor, area: float) -> float:
 
 
 class PhotosWithMasks(PhotoSet):
-    """Photos whose fourth channel is the taught mask, so that a crop, a resize or a mirror moves both alike."""
+    """Photos whose fourth channel is the pseudo-mask, so that a crop, a resize or a mirror moves both alike."""
 
-    def __init__(self, photos: PhotoSet, masks: TaughtMasks) -> None:
+    def __init__(self, photos: PhotoSet, masks: PseudoMasks) -> None:
         self.photos, self.masks = photos, masks
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
         self.shards = getattr(photos, "shards", None)
@@ -146,28 +146,30 @@ class PhotosWithMasks(PhotoSet):
         return np.dstack([picture, mask])
 
 
-def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[SaliencyNetwork, float]:
+def train_second_stage(
+    network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run
+) -> tuple[SaliencyNetwork, float]:
     """The taught mapping, on the same encoder, and the mean area of its masks over training photos.
 
     AdamW, a warm-up and a cosine. The encoder stays as it is.
     """
     place(network, run.device).eval().requires_grad_(False)
-    steps = recipe.taught_steps
+    steps = recipe.second_stage_steps
     drawn, plain = np.zeros(len(photos), bool), _batches(network, photos, recipe)
     for step in range(steps):
         drawn[plain.indices(step)] = True
-    masks = TaughtMasks(run.folder / MASKS, np.flatnonzero(drawn))
+    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(drawn))
     batches = _batches(network, PhotosWithMasks(photos, masks.make(photos, network, recipe, run)), recipe)
     torch.manual_seed(recipe.seed)
-    decoder = place(Decoder(network.encoder.stage_channels, believes=True), run.device)
-    optimizer = torch.optim.AdamW(decoder.parameters(), recipe.taught_lr, weight_decay=recipe.mapping_decay)
+    decoder = place(Decoder(network.encoder.stage_channels, with_cam=True), run.device)
+    optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
     training = Resumable(run, CHECKPOINT, "taught-log", steps, decoder=decoder, optimizer=optimizer)
 
     def learn() -> Iterator[Row]:
         for step, (pictures, _) in enumerate(batches.between(training.start, steps, run.device), training.start):
             for group in optimizer.param_groups:
-                group["lr"] = recipe.taught_lr * one_cycle(step / steps)
-            yield {"loss": step_taught(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])}
+                group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
+            yield {"loss": step_second_stage(network.encoder, decoder, optimizer, pictures[:, :3], pictures[:, 3:])}
 
     training.follow("The second stage", batches, learn(), note=lambda row: f"loss {row['loss']:.3f}")
     taught = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
@@ -177,10 +179,12 @@ def teach(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run) 
     return taught, sum(areas) / len(areas)
 
 
-def step_taught(encoder: Classifier, decoder: Decoder, optimizer: Optimizer, images: Tensor, masks: Tensor) -> float:
+def step_second_stage(
+    encoder: Classifier, decoder: Decoder, optimizer: Optimizer, images: Tensor, masks: Tensor
+) -> float:
     """One step on the cross-entropy between the decoder's masks and the taught ones (N, 1, H, W); returns it."""
     with torch.no_grad():
-        _, stages = encoder.look_believing(images)
+        _, stages = encoder.forward_stages_with_cam(images)
     loss = binary_cross_entropy(decoder.train()(stages, images.shape[-2:]), masks)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
@@ -196,7 +200,7 @@ def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batc
     )  # fmt: skip
 
 
-def check_teachable(backbone: str) -> None:
+def check_has_cam(backbone: str) -> None:
     """Say before anything is trained that a backbone has no class activation maps, as the second stage needs them.
 
     The head is asked with random weights: one with a norm in it would be as good as linear on those it begins with.
@@ -212,17 +216,17 @@ def check_teachable(backbone: str) -> None:
                     tensor.add_(0.1 * torch.rand(tensor.shape, generator=chance))  # a variance stays above 0
             linear_head(classifier, features, classifier.network.forward_head(features))
         except UserError as error:
-            raise UserError(f"{error} Say --taught-steps 0 to do without the second stage.") from error
+            raise UserError(f"{error} Say --second-stage-steps 0 to do without the second stage.") from error
 
 
-def is_teachable(backbone: str) -> bool:
+def has_cam(backbone: str) -> bool:
     """Whether a backbone can be taught.
 
-    >>> is_teachable("test_resnet"), is_teachable("test_vit"), is_teachable("test_convnext")
+    >>> has_cam("test_resnet"), has_cam("test_vit"), has_cam("test_convnext")
     (True, False, False)
     """
     try:
-        check_teachable(backbone)
+        check_has_cam(backbone)
     except UserError:
         return False
     return True

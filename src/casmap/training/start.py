@@ -15,13 +15,13 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.reporting import SILENT, Reporter
-from casmap.training.budget import choose, foretell
+from casmap.training.budget import choose, estimate_duration
 from casmap.training.distributed import agent, attempt, join_processes
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_ready
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
-from casmap.training.recipes import GONE, Recipe, read_recipe
+from casmap.training.recipes import GONE, Recipe, current_names, read_recipe
 from casmap.training.run import AGENT, Run, kept_recipe
-from casmap.training.second_stage import check_teachable
+from casmap.training.second_stage import check_has_cam
 
 Source = str | os.PathLike[str]
 
@@ -53,10 +53,10 @@ def train(
         if not run.resumed:
             if classifier is None and run.recipe.pretrained and not run.recipe.weights:
                 check_weights(run.recipe.backbone)
-            if run.recipe.taught_steps:
-                check_teachable(run.recipe.backbone)
+            if run.recipe.second_stage_steps:
+                check_has_cam(run.recipe.backbone)
             trains_first = classifier is None and not is_ready(photos, run.recipe)
-            foretell(photos, run.recipe, trains_first=trains_first, reporter=reporter)
+            estimate_duration(photos, run.recipe, trains_first=trains_first, reporter=reporter)
         return train_mapping(photos, run.recipe, run, None if classifier is None else str(classifier))
 
 
@@ -81,7 +81,8 @@ def _begun(
     boxes: Source | None, split: str | None, reporter: Reporter,
 ) -> Iterator[tuple[PhotoSet, Run]]:  # fmt: skip
     """Photos and the run that will learn from them, in this process or in all those that torchrun has started."""
-    Recipe().replace(**options)  # a slip is told before photos are opened
+    options = current_names(options)
+    Recipe().replace(**options)  # report a typo before photos are opened
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         kept = folder / "recipe.json"
         ours = attempt() > 0 and (folder / AGENT).exists() and (folder / AGENT).read_text() == agent()
@@ -132,7 +133,7 @@ def _open(data: str, boxes: Source | None, split: str | None) -> tuple[PhotoSet,
 def _words(recipe: Recipe, said: dict[str, Any], options: dict[str, Any]) -> str:
     """The command's options that say what was chosen, and what the user had said."""
     price = "area" if recipe.area is not None else "lambda_r"
-    said = said | {name: getattr(recipe, name) for name in ("backbone", "size", "steps", "taught_steps", price)}
+    said = said | {name: getattr(recipe, name) for name in ("backbone", "size", "steps", "second_stage_steps", price)}
     words = []
     for name, value in (said | {key: value for key, value in options.items() if key not in GONE}).items():
         option = name.replace("_", "-")

@@ -1,1 +1,1 @@
-"""A page and a small HTTP interface on this machine."""
+"""The web page and the HTTP API of `casmap serve`."""

@@ -1,4 +1,4 @@
-"""Annotations of photos that were sent: written as `casmap annotate` does, in a private folder, answered as a file."""
+"""Annotation files of uploaded photos, in the formats of `casmap annotate`."""
 
 import io
 import re
@@ -16,23 +16,23 @@ from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.names import file_name
 
-LONGEST = 200  # bytes of a name: file systems take 255, and formats add to it
-UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and halves of characters
-MEDIA_TYPES = {  # by the end of a name
+LONGEST = 200  # bytes of a name: file systems allow 255, and formats append to it
+INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
+MEDIA_TYPES = {  # by file suffix
     ".json": "application/json", ".csv": "text/csv", ".txt": "text/plain", ".xml": "application/xml",
     ".zip": "application/zip", "": "application/octet-stream",
 }  # fmt: skip
 
 
-def photo_names(sent: Iterable[str | None]) -> list[str]:
-    """A safe name for each photo, none twice: what was sent as a name may be anything.
+def photo_names(uploaded: Iterable[str | None]) -> list[str]:
+    """A safe and unique name for each uploaded photo.
 
     >>> photo_names(["cat.jpg", "../cat.jpg", "CAT\\0.jpg", "..", None])
     ['cat.jpg', '..-cat.jpg', 'CAT-2.jpg', 'photo', 'photo-2']
     """
-    names: dict[str, str] = {}  # by what disks that ignore case take for the same
-    for name in sent:
-        safe = UNSEEN.sub("", file_name(name or "")).encode()[-LONGEST:].decode(errors="ignore")
+    names: dict[str, str] = {}  # by case-folded name: some file systems ignore case
+    for name in uploaded:
+        safe = INVISIBLE.sub("", file_name(name or "")).encode()[-LONGEST:].decode(errors="ignore")
         wanted = Path("photo" if safe.strip(". ") == "" else safe)
         numbered = (f"{wanted.stem}{f'-{n}' if n > 1 else ''}{wanted.suffix}" for n in count(1))
         free = next(one for one in numbered if one.casefold() not in names)
@@ -43,15 +43,15 @@ def photo_names(sent: Iterable[str | None]) -> list[str]:
 def write_annotations(
     photos: Sequence[tuple[Labelled, IO[bytes]]], *, format: str, rle: bool = False, ending: str = ""
 ) -> tuple[str, bytes]:
-    """Write photos, each with the file that was sent, in a format; ending: only the files whose names end so.
+    """Write annotations of photos, each with its uploaded file, in a format; returns the name and content of a file.
 
-    Gives the name and the content of the file to save: what the format wrote, or a ZIP where that is several files.
+    Several files are packed into a ZIP. ending: keep only the files whose names end with it.
     """
     with TemporaryDirectory(prefix="casmap-") as private:
         out = Path(private) / "photos"
         labelled, sent = [], {}
         for photo, content in photos:
-            path = out / photo.name  # where the format writes, so that tables call it by its name alone
+            path = out / photo.name  # where the format writes: annotations then refer to the photo by its name alone
             content.seek(0)
             write_whole(path, content.read())
             labelled.append(replace(photo, file=path))
@@ -61,7 +61,7 @@ def write_annotations(
         found = sorted(path for path in out.rglob("*") if path.is_file() and path.name.endswith(ending))
         files = [path for path in found if sent.get(path) != path.stat().st_ino]
         if not files:
-            raise UserError(f"The format {format} writes no file that ends in {ending!r}.")
+            raise UserError(f"The format {format} writes no file whose name ends with {ending!r}.")
         if len(files) == 1:
             return files[0].name, files[0].read_bytes()
         packed = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The server: photos in, masks out; documented as OpenAPI, nothing fetched, nothing kept."""
+"""The web application: an HTTP API with an OpenAPI description, and the page. It stores no photo."""
 
 import base64
 import json
@@ -25,18 +25,18 @@ from casmap.io.images import encode_png, image_size
 from casmap.tools.annotate import UNNAMED
 from casmap.version import __version__
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
-from casmap.web.limits import Gate, Limits, Room
+from casmap.web.limits import Gate, Limits, WorkQueue
 
 if TYPE_CHECKING:
     FormatName = str
 else:
-    FormatName = Literal[tuple(FORMATS.names)]  # plugins' too
+    FormatName = Literal[tuple(FORMATS.names)]  # with those of plugins
 T = TypeVar("T")
 
 STATIC = Path(__file__).parent / "static"
-PAGE = ("index.html", "style.css", "look.js", "app.js")
+PAGE = ("index.html", "style.css", "views.js", "app.js")
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-# Nothing from outside this machine, and nothing inside the page that did not come with it.
+# The page loads nothing from other servers and runs no inline code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -45,51 +45,56 @@ Box = Annotated[list[int], Field(min_length=4, max_length=4)]
 Photos = Annotated[list[UploadFile], File(min_length=1)]
 View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted"]
 Alpha = Annotated[float, Query(ge=0, le=100, description="the binary mask keeps m >= alpha * mean(m)")]
-Labels = Annotated[Literal["none", "predicted"], Query(description="none: all objects are called object")]
-Rle = Annotated[bool, Query(description="coco: pixels exactly, instead of polygons")]
-Ending = Annotated[str, Query(max_length=20, description="only files whose names end so, such as .txt of yolo")]
+Labels = Annotated[
+    Literal["none", "predicted"], Query(description="class of the objects; none: every object has the class object")
+]
+Rle = Annotated[bool, Query(description="coco: write exact run-length masks instead of polygons")]
+Ending = Annotated[str, Query(max_length=20, description="return only files whose names end so, e.g. .txt for yolo")]
 ERRORS = {
-    400: "the request cannot be understood", 403: "from elsewhere", 404: "no such mapping", 408: "it took too long",
-    413: "too many bytes or pixels", 422: "no photo, or an option out of its range", 503: "too many requests at once",
+    400: "malformed request", 403: "request for another host or from another page", 404: "unknown name",
+    408: "time limit exceeded", 413: "too many bytes, pixels or photos", 422: "unreadable photo or invalid option",
+    503: "too many requests at once",
 }  # fmt: skip
 ANNOTATIONS: dict[str, Any] = {
     "content": {kind: {} for kind in MEDIA_TYPES.values()},
     "headers": {
-        "Casmap-Objects": {"description": "how many there are", "schema": {"type": "integer"}},
-        "Casmap-Left-Out": {"description": "photos that cannot be used: JSON list", "schema": {"type": "string"}},
+        "Casmap-Objects": {"description": "number of objects in the file", "schema": {"type": "integer"}},
+        "Casmap-Left-Out": {"description": "JSON list: an error for each skipped photo", "schema": {"type": "string"}},
     },
 }
 
 
 class Mapping(BaseModel):
-    """A mapping that the server holds."""
+    """A mapping that the server has loaded."""
 
     name: str
-    size: int = Field(description="side of the pictures that the network sees")
-    classes: int
-    predicts: bool = Field(description="whether it tells a class")
+    size: int = Field(description="side of the network's input, in pixels")
+    classes: int = Field(description="number of classes")
+    predicts: bool = Field(description="whether it predicts the class of a photo")
 
 
 class Map(BaseModel):
-    """The evidence in a photo."""
+    """The saliency map of a photo."""
 
     mapping: str
-    width: int = Field(description="of the photo, upright")
-    height: int
-    area: float = Field(description="mean of the mask")
-    box: Box | None = Field(description="x0, y0, x1, y1 around the largest component, as edges")
-    label: str | None = Field(description="the class that the mapping's classifier sees")
-    mask: str = Field(description="the mask as a PNG, 8 bits, in base64; as large as the network's pictures")
+    width: int = Field(description="of the photo in pixels, after its EXIF rotation")
+    height: int = Field(description="of the photo in pixels")
+    area: float = Field(description="mean of the mask, 0 to 1")
+    box: Box | None = Field(
+        description="x0, y0, x1, y1 around the largest component, in pixels; x1, y1 are exclusive; null: no object"
+    )
+    label: str | None = Field(description="the predicted class; null if the mapping predicts none")
+    mask: str = Field(description="the mask as an 8-bit PNG in base64, at the size of the network's input")
 
 
 class Failed(BaseModel):
-    """Why a photo has no map."""
+    """The error of a request or of a photo."""
 
     detail: str
 
 
 class Health(BaseModel):
-    """That the server is there."""
+    """The state of the server."""
 
     status: Literal["ok"] = "ok"
     version: str = __version__
@@ -98,13 +103,13 @@ class Health(BaseModel):
 def create_app(
     mappers: dict[str, SaliencyMapper], limits: Limits | None = None, hosts: frozenset[str] | None = LOOPBACK
 ) -> FastAPI:
-    """The application for mappings by name; hosts: names that requests may call it by, None for any."""
+    """Create the application for mappings by name. hosts: the Host headers that it accepts; None: any."""
     limits = limits or Limits()
-    room = Room(limits)
+    queue = WorkQueue(limits)
     app = FastAPI(
         title="casmap", version=__version__, openapi_url="/api/openapi.json",
-        summary="All the evidence in a photo: a photo in, a mask and a box out, no class asked for.",
-        docs_url=None, redoc_url=None,  # their pages would be fetched from elsewhere
+        summary="Saliency maps of photos: send a photo, get its mask and box. No class has to be given.",
+        docs_url=None, redoc_url=None,  # these pages load scripts from other servers
     )  # fmt: skip
     app.add_middleware(Gate, limits=limits, hosts=hosts)
     default = next(iter(mappers))
@@ -112,9 +117,9 @@ def create_app(
         status: {"model": Failed, "description": text} for status, text in ERRORS.items()
     }
 
-    def chosen(mapping: Annotated[str, Query(description="its name; the first, if none is given")] = default) -> str:
+    def chosen(mapping: Annotated[str, Query(description="name of the mapping (default: the first)")] = default) -> str:
         if mapping not in mappers:
-            raise HTTPException(404, f"There is no mapping {mapping!r} here: {', '.join(mappers)}.")
+            raise HTTPException(404, f"There is no mapping {mapping!r}: choose from {', '.join(mappers)}.")
         return mapping
 
     Chosen = Annotated[str, Depends(chosen)]  # noqa: N806 (a type)
@@ -122,7 +127,7 @@ def create_app(
     async def sent(request: Request) -> bytes:
         content = await request.body()
         if not content:
-            raise HTTPException(422, "The request has no photo in its body.")
+            raise HTTPException(422, "The request body contains no photo.")
         return content
 
     Sent = Annotated[bytes, Depends(sent)]  # noqa: N806 (a type)
@@ -138,7 +143,7 @@ def create_app(
             raise found
         return found
 
-    def tell(content: bytes, mapping: str) -> Map:
+    def describe(content: bytes, mapping: str) -> Map:
         mapped = map_photo(content, mapping)
         found = mapped.saliency_map()
         box, mask = found.box(), base64.b64encode(encode_png(grey(mapped.mask))).decode()
@@ -148,13 +153,13 @@ def create_app(
         )  # fmt: skip
 
     async def work_each(photos: list[UploadFile], work: Callable[[bytes, int], T]) -> list[T | Exception]:
-        """What is made of each photo and its number; in place of one that cannot be used, the error."""
+        """Call `work` with the content and number of each photo; the result of an unusable photo is its error."""
         if len(photos) > limits.photos:
             raise HTTPException(413, f"A batch may have at most {limits.photos} photos.")
         made: list[T | Exception] = []
         for number, photo in enumerate(photos):
             try:
-                made.append(await room.work(work, await photo.read(), number))
+                made.append(await queue.work(work, await photo.read(), number))
             except (UnreadableImage, HTTPException) as error:
                 if isinstance(error, HTTPException) and error.status_code != 413:
                     raise
@@ -163,12 +168,12 @@ def create_app(
 
     @app.get("/api/health", tags=["server"])
     async def health() -> Health:
-        """Say that the server is there."""
+        """Check that the server is running."""
         return Health()
 
     @app.get("/api/mappings", tags=["server"])
     async def mappings() -> list[Mapping]:
-        """Name the mappings, the one that is taken by default first."""
+        """List the mappings, the default first."""
         return [
             Mapping(name=name, size=mapper.size, classes=len(mapper.classes), predicts=mapper.network.predicts)
             for name, mapper in mappers.items()
@@ -176,22 +181,22 @@ def create_app(
 
     @app.post("/api/map", responses=errors, openapi_extra=body, tags=["maps"])
     async def make_map(photo: Sent, mapping: Chosen) -> Map:
-        """Map a photo, sent as the body of the request: JPEG, PNG, WebP, TIFF and others."""
-        return await room.work(tell, photo, mapping)
+        """Compute the saliency map of a photo, sent as the request body: JPEG, PNG, WebP, TIFF and others."""
+        return await queue.work(describe, photo, mapping)
 
     @app.post(
         "/api/view", responses=errors | {200: {"content": {"image/png": {}}}}, response_class=Response,
         openapi_extra=body, tags=["maps"],
     )  # fmt: skip
     async def make_view(photo: Sent, mapping: Chosen, view: View = "overlay", alpha: Alpha = 1.0) -> Response:
-        """Draw a photo's mask, overlay, masked-in, masked-out or inpainted picture, as PNG."""
-        drawn = await room.work(lambda: encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha)))
+        """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out or inpainted."""
+        drawn = await queue.work(lambda: encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha)))
         return Response(drawn, media_type="image/png")
 
     @app.post("/api/batch", responses=errors, tags=["maps"])
     async def make_batch(photos: Photos, mapping: Chosen) -> list[Map | Failed]:
-        """Map several photos, sent as a form; one that cannot be read has a sentence in its place."""
-        made = await work_each(photos, lambda content, _: tell(content, mapping))
+        """Compute the saliency maps of several photos, sent as a form; an unreadable photo gives its error."""
+        made = await work_each(photos, lambda content, _: describe(content, mapping))
         return [Failed(detail=_sentence(one)) if isinstance(one, Exception) else one for one in made]
 
     @app.post("/api/annotations", responses=errors | {200: ANNOTATIONS}, response_class=Response, tags=["maps"])
@@ -199,9 +204,9 @@ def create_app(
         photos: Photos, mapping: Chosen, format: FormatName, alpha: Alpha = 1.0, objects: Which = "largest",
         classes: Labels = "none", rle: Rle = False, ending: Ending = "",
     ) -> Response:  # fmt: skip
-        """Annotate photos, sent as a form, for a tool: the file that the format has, or a ZIP where it has several."""
+        """Annotate photos, sent as a form; returns the file of the format, or a ZIP if the format has several files."""
         if classes == "predicted" and not mappers[mapping].network.predicts:
-            raise UserError("This mapping tells no classes: ask for none.")
+            raise UserError("This mapping predicts no classes: use classes=none.")
         names = photo_names(photo.filename for photo in photos)
 
         def label(content: bytes, number: int) -> Labelled:
@@ -215,7 +220,7 @@ def create_app(
         bad = {name: one for name, one in zip(names, made, strict=True) if isinstance(one, Exception)}
         if not good:
             raise next(iter(bad.values()))
-        file, content = await room.work(lambda: write_annotations(good, format=format, rle=rle, ending=ending))
+        file, content = await queue.work(lambda: write_annotations(good, format=format, rle=rle, ending=ending))
         headers = {
             "Content-Disposition": f"attachment; filename*=utf-8''{quote(file)}",
             "Casmap-Objects": str(sum(len(one.objects) for one, _ in good)),
@@ -224,17 +229,17 @@ def create_app(
         return Response(content, headers=headers, media_type=MEDIA_TYPES.get(Path(file).suffix, MEDIA_TYPES[""]))
 
     bundled: dict[str, Path] = {}
-    with suppress(UserError):  # without scikit-image there are none
+    with suppress(UserError):  # they come with scikit-image
         bundled = {path.name: path for path in free_photos()}
 
     @app.get("/api/photos", tags=["free photos"])
     async def photos() -> list[str]:
-        """Name the free photos that can be tried."""
+        """List the free sample photos."""
         return list(bundled)
 
     @app.get("/api/photos/{name}", responses={404: errors[404]}, response_class=FileResponse, tags=["free photos"])
     async def photo(name: str) -> FileResponse:
-        """Give one of them."""
+        """Return a free sample photo."""
         if name not in bundled:
             raise HTTPException(404, f"There is no photo {name!r}.")
         return FileResponse(bundled[name])
@@ -246,8 +251,8 @@ def create_app(
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        told = [f"{'.'.join(map(str, one['loc'][1:])) or 'request'}: {one['msg']}" for one in error.errors()]
-        return JSONResponse({"detail": "; ".join(told)}, 422)
+        problems = [f"{'.'.join(map(str, one['loc'][1:])) or 'request'}: {one['msg']}" for one in error.errors()]
+        return JSONResponse({"detail": "; ".join(problems)}, 422)
 
     @app.middleware("http")
     async def guarded(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -259,11 +264,11 @@ def create_app(
     @app.get("/{file}", include_in_schema=False)
     async def page(file: str) -> FileResponse:
         if file not in PAGE:
-            raise HTTPException(404, "There is nothing here.")
+            raise HTTPException(404, "Not found.")
         return FileResponse(STATIC / file)
 
     @app.get("/", include_in_schema=False)
-    async def begin() -> FileResponse:
+    async def index() -> FileResponse:
         return FileResponse(STATIC / PAGE[0])
 
     return app

@@ -11,8 +11,8 @@ from typing import Any
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.formats import label_studio
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.things import boxed, four_numbers, gather, mask_of
-from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem, Size, Thing
+from casmap.annotations.regions import collect_objects, four_numbers, mask_of, object_from_box
+from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, ObjectParser, Problem, Size
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import MAX_PIXELS
@@ -43,8 +43,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         except (KeyError, TypeError):
             problems.append(Problem(Kind.MALFORMED, f"{path.name}: a category without id or name"))
     photos, sizes = _photos(path, content["images"], names, problems)
-    makers: dict[str, list[Maker]] = defaultdict(list)
-    crowds: dict[str, list[Thing]] = defaultdict(list)
+    parsers: dict[str, list[ObjectParser]] = defaultdict(list)
+    crowds: dict[str, list[AnnotatedObject]] = defaultdict(list)
     for number, entry in enumerate(content["annotations"]):
         try:
             if entry["image_id"] not in photos:
@@ -58,14 +58,14 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         if photo is None:
             continue  # told once, with the image
         if entry.get("iscrowd"):
-            crowds[photo].append(Thing(category, (0, 0, 0, 0), 0, outline=entry.get("segmentation")))
+            crowds[photo].append(AnnotatedObject(category, (0, 0, 0, 0), 0, outline=entry.get("segmentation")))
         else:
-            makers[photo].append(partial(_thing, category, entry))
+            parsers[photo].append(partial(_parse_object, category, entry))
     known = {
-        photo: gather(photo, makers[photo], size=size, mask=size and partial(mask_of, size, crowds[photo]))
+        photo: collect_objects(photo, parsers[photo], size=size, mask=size and partial(mask_of, size, crowds[photo]))
         for photo, size in sizes.items()
     }
-    return Annotations("boxes and masks from a COCO file", lambda photo: known.get(photo, NOTHING), problems=problems)
+    return Annotations("boxes and masks from a COCO file", lambda photo: known.get(photo, NO_RECORD), problems=problems)
 
 
 def _photos(
@@ -89,12 +89,12 @@ def _photos(
     return photos, sizes
 
 
-def _thing(category: str, entry: dict[str, Any]) -> Thing:
+def _parse_object(category: str, entry: dict[str, Any]) -> AnnotatedObject:
     """An annotation that is no crowd; [x, y, width, height] becomes edges."""
     x, y, width, height = four_numbers(entry.get("bbox"))
-    thing = boxed(category, (x, y, x + width, y + height), outline=entry.get("segmentation"))
+    one = object_from_box(category, (x, y, x + width, y + height), outline=entry.get("segmentation"))
     given = entry.get("area")  # of the outline, which tells the size of an object better than its box
-    return replace(thing, area=float(given)) if isinstance(given, int | float) and 0 < given < MAX_PIXELS else thing
+    return replace(one, area=float(given)) if isinstance(given, int | float) and 0 < given < MAX_PIXELS else one
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.things import boxed, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Maker, Names, Problem
+from casmap.annotations.regions import collect_objects, object_from_box
+from casmap.annotations.types import NO_RECORD, Annotations, Kind, Names, ObjectParser, Problem
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -27,11 +27,11 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "boxes.csv").write_text("file,xmin,ymin,xmax,ymax\\nphotos/cat/a.jpg,1,2,30,40\\n")
-    >>> read(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").things[0].box
+    >>> read(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").objects[0].box
     (1.0, 2.0, 30.0, 40.0)
     """
     refusal = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
-    makers: dict[str, list[Maker]] = defaultdict(list)
+    parsers: dict[str, list[ObjectParser]] = defaultdict(list)
     problems: list[Problem] = []
     real = cache(os.path.realpath)  # once for each folder: 50,000 photos lie in few of them
     start, base = os.path.join(real(root), ""), os.path.dirname(os.path.abspath(path))
@@ -53,11 +53,11 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
                         problems.append(Problem(Kind.NO_PHOTO, f"{row['file']}: {path.name}, row {number}"))
                     continue
                 box = [row[column] for column in COLUMNS]
-                makers[name].append(partial(boxed, row.get("class") or "", box))
+                parsers[name].append(partial(object_from_box, row.get("class") or "", box))
     except (ValueError, OSError, csv.Error) as error:
         raise UserError(refusal) from error
-    known = {name: gather(name, found) for name, found in makers.items()}
-    return Annotations("boxes from a CSV file", lambda name: known.get(name, NOTHING), problems=problems)
+    known = {name: collect_objects(name, found) for name, found in parsers.items()}
+    return Annotations("boxes from a CSV file", lambda name: known.get(name, NO_RECORD), problems=problems)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

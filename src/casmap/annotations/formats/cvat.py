@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.things import boxed, outlined, outlines_or_boxes
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
+from casmap.annotations.regions import object_from_box, object_from_polygon, record_from_regions
+from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
@@ -22,25 +22,25 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     """Boxes and polygons."""
     try:
         tree = xml_root(path, LONGEST)
-    except LeftOut as bad:
+    except Skipped as bad:
         raise UserError(f"{path} cannot be read: {bad.why}.") from bad
     problems: list[Problem] = []
-    known: dict[str, Known] = {}
+    known: dict[str, PhotoRecord] = {}
     for image in tree.findall("image"):
         if (name := names.find(said := image.get("name", ""))) is None:
             problems.append(Problem(Kind.NO_PHOTO, said))
             continue
-        makers = [partial(_thing, item) for item in image if item.tag in ("box", "polygon")]
-        known[name] = outlines_or_boxes(name, makers, xml_size(image.get("width", ""), image.get("height", "")))
-    return Annotations("boxes and outlines from CVAT", lambda photo: known.get(photo, NOTHING), problems=problems)
+        parsers = [partial(_parse_object, item) for item in image if item.tag in ("box", "polygon")]
+        known[name] = record_from_regions(name, parsers, xml_size(image.get("width", ""), image.get("height", "")))
+    return Annotations("boxes and outlines from CVAT", lambda photo: known.get(photo, NO_RECORD), problems=problems)
 
 
-def _thing(item: ElementTree.Element) -> Thing:
+def _parse_object(item: ElementTree.Element) -> AnnotatedObject:
     label = item.get("label", "")
     if item.tag == "box":
-        return boxed(label, [item.get(edge) for edge in EDGES])
+        return object_from_box(label, [item.get(edge) for edge in EDGES])
     pairs = [point.split(",") for point in item.get("points", "").split(";")]
-    return outlined(label, [(float(x), float(y)) for x, y in pairs])
+    return object_from_polygon(label, [(float(x), float(y)) for x, y in pairs])
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

