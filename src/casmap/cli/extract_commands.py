@@ -77,13 +77,16 @@ def annotate(
     prefix: Annotated[
         str, typer.Option(help="label-studio: what stands before a photo's name in its address")
     ] = WriteOptions.prefix,
+    val: Annotated[
+        float, typer.Option(min=0, max=1, help="yolo: share of the photos in the validation split")
+    ] = WriteOptions.val,
 ) -> None:
     """Write boxes and outlines for the tool you use, to be corrected there. Unreadable photos make the exit code 1."""
     from casmap.tools.annotate import annotate as annotate_photos
 
     result = annotate_photos(
         photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
-        alpha=alpha, rle=rle, prefix=prefix, reporter=reporter,
+        alpha=alpha, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
     reporter.message(f"{count} objects in {len(result.photos)} photos: {result.path}")
