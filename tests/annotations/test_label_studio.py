@@ -85,5 +85,5 @@ def test_one_bad_task_or_region_stops_nothing(photos, tmp_path) -> None:
 
 def test_a_file_that_cannot_be_read_is_one_sentence(photos, tmp_path) -> None:
     (tmp_path / "a.json").write_text("[1, 2")
-    with pytest.raises(UserError, match=r"a\.json is not readable JSON"):
+    with pytest.raises(UserError, match=r"a\.json is not valid JSON"):
         PhotoFolder(photos, tmp_path / "a.json")

@@ -139,7 +139,7 @@ def test_what_is_no_text_is_refused(val, files):
 @pytest.mark.parametrize("name", ["a,b.png", "a\nb.png", " a.png", "a\x85b.png"])
 def test_a_name_that_the_files_cannot_hold_is_refused(tmp_path, name):
     photo = Labelled(tmp_path / name, name, 16, 12, ())
-    with pytest.raises(UserError, match="wsolevaluation cannot name"):
+    with pytest.raises(UserError, match="wsolevaluation cannot represent the name"):
         FORMATS["wsol"].write([photo], [], tmp_path / "out", WriteOptions())
     assert not (tmp_path / "out").exists()
 

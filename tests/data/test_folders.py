@@ -1,4 +1,6 @@
-"""Folders of photos as people have them, with all that can be wrong with them."""
+"""Folders of photos and their annotations, with everything that can be wrong with them."""
+
+import json
 
 import numpy as np
 import PIL.ExifTags
@@ -120,7 +122,48 @@ def test_a_folder_without_photos_is_refused(tmp_path):
 
 def test_photos_outside_class_folders_are_not_enough(tmp_path):
     photo(tmp_path / "a.png")
-    assert "class" in refusal(tmp_path)
+    assert "1 photos are in no class folder, the first a.png." in refusal(tmp_path)
+
+
+def test_loose_photos_beside_class_folders_are_left_out_and_named(pets):
+    photo(pets / "loose.png")
+    photos = PhotoFolder(pets)
+    assert photos.names == ["cat/a.png", "cat/b.jpg", "dog/rex.png"]
+    assert [(problem.kind, problem.what) for problem in photos.problems] == [(Kind.NO_CLASS, "loose.png")]
+
+
+def test_annotations_give_loose_photos_beside_class_folders_their_class(pets):
+    photo(pets / "loose.png")
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax,class\nloose.png,1,2,3,4,dog\n")
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.classes == ["cat", "dog"]
+    assert dict(zip(photos.names, photos.labels.tolist(), strict=True))["loose.png"] == 1
+    assert photos.problems == []
+
+
+def test_maps_and_runs_that_casmap_wrote_are_no_classes(pets):
+    before = PhotoFolder(pets).names
+    line = {"photo": "cat/a.png", "folder": str(pets), "name": "a", "width": 16, "height": 12, "box": None, "area": 0}
+    for folder in (pets / "maps", pets / "cat"):  # casmap extract --out maps, and --out cat
+        photo(folder / "a-mask.png")
+        photo(folder / "a-overlay.jpg")
+        (folder / "boxes.jsonl").write_text(json.dumps(line) + "\n")
+    photo(pets / "runs" / "casm" / "figure.png")  # casmap train --out runs/casm
+    (pets / "runs" / "casm" / "recipe.json").write_text(json.dumps({"backbone": "lite0", "steps": 9}))
+    photo(pets / "annotations" / "images" / "a.png")  # casmap annotate --format yolo
+    (pets / "annotations" / "labels").mkdir()
+    (pets / "annotations" / "data.yaml").touch()
+    assert PhotoFolder(pets).names == before
+    assert PhotoFolder(pets).classes == ["cat", "dog"]
+    assert PhotoFolder(pets).problems == []
+
+
+def test_a_file_of_another_program_hides_no_photos(pets):
+    before = PhotoFolder(pets).names
+    (pets / "cat" / "boxes.jsonl").write_text('{"image": "a.png"}\n')
+    (pets / "dog" / "recipe.json").write_text('{"flour": 500}')
+    assert PhotoFolder(pets).names == before
 
 
 def test_an_unreadable_photo_says_its_name(pets):
@@ -134,6 +177,47 @@ def test_an_unreadable_photo_says_its_name(pets):
 
 def test_without_boxes_and_masks_nothing_is_known(pets):
     assert PhotoFolder(pets).annotation(0) is None
+
+
+ROWS = "file,xmin,ymin,xmax,ymax\n{0}cat/a.png,1,2,3.5,4\n{0}dog/rex.png,0,0,9,9\n"
+
+
+@pytest.mark.parametrize("prefix", ["", "../pets/", "./", "pets/../"])
+def test_files_may_be_relative_to_the_folder_of_photos(pets, tmp_path, prefix):
+    table = tmp_path / "tables" / "boxes.csv"
+    table.parent.mkdir()
+    table.write_text(ROWS.format(prefix))
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3.5, 4]]
+    assert photos.annotation(2).boxes.tolist() == [[0, 0, 9, 9]]
+    assert photos.problems == []
+
+
+def test_files_may_be_relative_to_the_working_directory(pets, tmp_path, monkeypatch):
+    table = tmp_path / "tables" / "boxes.csv"
+    table.parent.mkdir()
+    table.write_text(ROWS.format("pets/"))
+    monkeypatch.chdir(tmp_path)
+    photos = PhotoFolder("pets", boxes="tables/boxes.csv")
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3.5, 4]]
+    assert photos.annotation(2).boxes.tolist() == [[0, 0, 9, 9]]
+
+
+def test_a_table_without_a_matching_row_names_its_first_file_and_the_folder(pets, tmp_path):
+    table = tmp_path / "boxes.csv"
+    table.write_text(ROWS.format("birds/"))
+    sentence = refusal(pets, boxes=table)
+    assert sentence.startswith(
+        f"No row of {table} matches a photo: there is no birds/cat/a.png among the photos in {pets}. "
+    )
+
+
+def test_a_row_of_another_folder_is_not_matched_by_its_file_name(pets, tmp_path):
+    """others/cat/a.png exists and is not pets/cat/a.png, wherever the table is."""
+    photo(tmp_path / "others" / "cat" / "a.png")
+    table = tmp_path / "others" / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
+    assert "matches a photo" in refusal(pets, boxes=table)
 
 
 def test_boxes_are_found_relative_to_their_file(pets, tmp_path):

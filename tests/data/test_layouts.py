@@ -109,7 +109,7 @@ def test_a_val_photo_without_annotation_is_left_out_and_named(ilsvrc):
     assert photos.names == ["val_1.JPEG", "val_3.JPEG"]
     assert [(problem.kind, problem.what) for problem in photos.problems] == [
         (Kind.NO_CLASS, "val_2.JPEG"),
-        (Kind.MALFORMED, "val_2.xml: it is not whole XML"),
+        (Kind.MALFORMED, "val_2.xml: it is not well-formed XML"),
     ]
 
 
@@ -238,7 +238,7 @@ def test_a_bad_voc_mask_is_left_out_and_named(voc, wrong, kind):
 def test_a_class_that_is_none_of_vocs_has_no_mask(voc):
     xml(voc / "Annotations" / "2007_4.xml", ("zebra", 1, 1, 5, 5))
     palette_png(voc / "SegmentationClass" / "2007_4.png", np.full((30, 40), 12))
-    known, problems = open_photos(str(voc)).look(3)
+    known, problems = open_photos(str(voc)).read_annotation(3)
     assert known.boxes.tolist() == [[0, 0, 5, 5]]
     assert known.mask is None
     assert problems == []
@@ -321,7 +321,7 @@ def test_training_takes_classes_from_annotations_and_never_looks_at_boxes(tmp_pa
     for number in (1, 2, 3):
         photo(tmp_path / "photos" / f"{number}.jpg")
     (tmp_path / "instances.json").write_text(json.dumps(instances))
-    monkeypatch.setattr(PhotoFolder, "look", lambda self, index: pytest.fail("training looked at an annotation"))
+    monkeypatch.setattr(PhotoFolder, "read_annotation", lambda self, index: pytest.fail("training read an annotation"))
     small = {"size": 32, "batch": 2, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1, "device": "cpu"}
     said, reporter, boxes = [], Reporter(), tmp_path / "instances.json"
     reporter.message = said.append

@@ -15,7 +15,7 @@ from casmap.cli.main import app
 from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Readable
-from casmap.data.shards import INDEX, KEPT, Shards, near_order, shard_name, write_shards
+from casmap.data.shards import INDEX, KEPT, Shards, shard_name, shard_order, write_shards
 from casmap.data.sources import open_photos
 from casmap.data.validate import check
 from casmap.errors import UnreadableImage, UserError
@@ -77,7 +77,7 @@ def test_shards_far_away_are_fetched_and_only_a_few_of_them_kept(folder, packed)
     photos, shards = PhotoFolder(folder), open_photos("memory://bucket")
     for index in (0, 39, 7, 0, *range(40)):
         assert np.array_equal(shards.image(index), photos.image(index))
-    assert len(list(next(iter(shards._here.values())).parent.glob("*.tar"))) == KEPT
+    assert len(list(next(iter(shards._downloaded.values())).parent.glob("*.tar"))) == KEPT
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -103,7 +103,7 @@ def test_epochs_differ_and_a_resumed_one_is_the_same(packed) -> None:
 
 def test_at_any_time_only_a_few_shards_are_open() -> None:
     shards = np.repeat(np.arange(20), 50)
-    order = near_order(shards, np.random.default_rng(1), near=4)
+    order = shard_order(shards, np.random.default_rng(1), group=4)
     assert sorted(order.tolist()) == list(range(1000))
     for start in range(0, 1000, 200):  # four shards of fifty
         assert len(set(shards[order[start : start + 200]])) == 4
@@ -160,9 +160,9 @@ def test_the_check_of_data_knows_them(packed) -> None:
 
 
 def test_shards_are_never_overwritten_and_know_no_boxes(folder, packed) -> None:
-    with pytest.raises(UserError, match="holds shards already"):
+    with pytest.raises(UserError, match="already contains shards"):
         write_shards(PhotoFolder(folder), packed)
-    with pytest.raises(UserError, match="Shards are to train on"):
+    with pytest.raises(UserError, match="Shards are for training only"):
         open_photos(str(packed), boxes="boxes.csv")
 
 

@@ -90,7 +90,7 @@ def test_every_fault_is_named(pets, tmp_path):
     report = check(PhotoFolder(pets, tmp_path / "boxes.csv", tmp_path / "masks"))
     names = {kind: [name.partition(":")[0] for name in found] for kind, found in report.problems.items()}
     assert names == {
-        Kind.UNREADABLE: [f"{pets}/cat/0.png is not an image of a kind that can be opened (JPEG, PNG, GIF, BMP, "
+        Kind.UNREADABLE: [f"{pets}/cat/0.png is not an image in a supported format (JPEG, PNG, GIF, BMP, "
                           "PPM, TIFF, WEBP, JPEG2000, AVIF)."],
         Kind.NO_PHOTO: ["pets/gone.png"],
         Kind.BOX_SKIPPED: ["dog/1.png"],
@@ -104,11 +104,11 @@ def test_every_fault_is_named(pets, tmp_path):
 
 
 def test_photos_of_a_kind_that_cannot_be_opened_are_named_and_left_out(pets):
-    (pets / "cat" / "IMG_1.HEIC").write_bytes(b"heic")
+    (pets / "cat" / "IMG_1.CR3").write_bytes(b"raw")
     (pets / "cat" / "notes.txt").write_text("no photo")
     report = check(PhotoFolder(pets))
     assert report.photos == 5
-    assert report.problems == {Kind.UNREADABLE: ["cat/IMG_1.HEIC: no kind of file that casmap opens"]}
+    assert report.problems == {Kind.UNREADABLE: ["cat/IMG_1.CR3: unsupported file format"]}
 
 
 def test_progress_is_told_of_every_photo(pets):

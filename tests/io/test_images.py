@@ -5,6 +5,7 @@ import os
 import struct
 import warnings
 import zlib
+from itertools import chain
 
 import numpy as np
 import PIL.Image
@@ -17,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from casmap.errors import UnreadableImage, UserError
 from casmap.io import images
 from casmap.io.find import find_images
-from casmap.io.images import FORMATS, IMAGE_SUFFIXES, encode_png, open_image
+from casmap.io.images import FORMATS, encode_png, open_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -70,7 +71,9 @@ def test_the_caller_may_write_to_the_result_without_changing_the_source():
     np.testing.assert_array_equal(pixels, noise())
 
 
-@pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES - {".dcm"}))  # which Pillow cannot write: test_dicom.py
+@pytest.mark.parametrize(
+    "suffix", sorted(chain.from_iterable(FORMATS.values()))
+)  # others: test_dicom.py and test_heic.py
 def test_every_listed_suffix_opens(tmp_path, suffix):
     grey = PIL.Image.new("1" if suffix == ".pbm" else "L" if suffix == ".pgm" else "RGB", (32, 24))
     assert open_image(saved(grey, tmp_path / f"a{suffix}")).shape == (24, 32, 3)
@@ -182,12 +185,22 @@ def test_truncated_files_are_refused_by_name(tmp_path, suffix):
     assert refusal(path).startswith(f"{path} ")
 
 
-@pytest.mark.parametrize("content", [b"", b"just some text", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
+@pytest.mark.parametrize("content", [b"just some text", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
 def test_files_that_are_no_images_are_refused_by_name(tmp_path, content):
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
     assert f"{path} is not an image" in refusal(path)
     assert "The given image is not an image" in refusal(content)
+
+
+def test_an_empty_file_and_a_url_have_their_own_messages(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.touch()
+    assert refusal(path) == f"{path} is empty: 0 bytes."
+    assert refusal(b"") == "The given image is empty: 0 bytes."
+    assert refusal("https://example.com/cat.jpg") == "https://example.com/cat.jpg is a URL: download the file first."
+    with pytest.raises(UserError, match=r"^https://example\.com/cat\.jpg is a URL: download the file first\.$"):
+        find_images(["https://example.com/cat.jpg"])
 
 
 def test_eps_is_refused_because_opening_it_would_run_ghostscript(tmp_path):
@@ -211,12 +224,12 @@ def test_files_without_permission_are_refused(tmp_path):
     assert "permission denied" in refusal(path)
 
 
-def test_permission_errors_are_said_plainly(tmp_path, monkeypatch):
+def test_permission_errors_are_reported(tmp_path, monkeypatch):
     def deny(*_args, **_kwargs):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(PIL.Image, "open", deny)
-    assert refusal(tmp_path / "a.png") == f"{tmp_path / 'a.png'} may not be read: permission denied."
+    assert refusal(tmp_path / "a.png") == f"{tmp_path / 'a.png'} cannot be read: permission denied."
 
 
 @pytest.mark.parametrize("pillows_limit", [PIL.Image.MAX_IMAGE_PIXELS, None])
@@ -262,7 +275,7 @@ def test_what_is_no_photo_is_a_value_error_that_says_what_is_accepted(source):
         open_image(source)
 
 
-@pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"", "missing.jpg"])
+@pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"no image", "missing.jpg"])
 def test_what_cannot_be_opened_is_an_os_error_that_names_it(source):
     said = refusal(source)
     assert said.startswith(source if isinstance(source, str) else "The given image")

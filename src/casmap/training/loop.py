@@ -109,7 +109,7 @@ def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
         for rank in range(run.processes.ranks):
             photos.skipped |= dict(json.loads(run.processes.broadcast(own, rank)))
         if photos.skipped:
-            run.warning(photos.told())
+            run.warning(photos.skipped_summary())
 
 
 def run_algorithm1(

@@ -56,7 +56,10 @@ def write_annotations(
             write_whole(path, content.read())
             labelled.append(replace(photo, file=path))
             sent[path] = path.stat().st_ino
-        FORMATS[format].write(labelled, labels_of(labelled), out, WriteOptions(rle))
+        options = WriteOptions(
+            rle, val=0 if ending else WriteOptions.val
+        )  # the lists of the splits are .txt files, too
+        FORMATS[format].write(labelled, labels_of(labelled), out, options)
         # A photo may be called as one of the format's files, which then took its place.
         found = sorted(path for path in out.rglob("*") if path.is_file() and path.name.endswith(ending))
         files = [path for path in found if sent.get(path) != path.stat().st_ino]
