@@ -1,4 +1,4 @@
-"""The command line as its users meet it: real processes, their words and their exit codes."""
+"""The command line: real processes, their output and exit codes."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from casmap.training.recipes import Recipe
 START = "from casmap.cli.main import main; main()"
 
 
-# ---------------------------------------------------------------------------------------------- what commands need
+# ---------------------------------------------------------------------------------------------- fixtures
 
 
 def photo(path, height=40, width=48, seed=0):
@@ -61,7 +61,7 @@ QUICK = ["--recipe", "quick", *SHORT, "--out", "run"]
     ],
     ids=" ".join,
 )
-def test_help_comes_from_a_fresh_process(arguments, words, fresh):
+def test_help_works_in_a_fresh_process(arguments, words, fresh):
     done = fresh(*arguments)
     assert done.code == 0
     assert done.complained == ""
@@ -89,7 +89,7 @@ def test_help_of_a_command_names_all_its_options(casmap, command, words):
         assert word in done.said, word
 
 
-def test_the_command_line_does_not_load_torch_before_it_must(fresh):
+def test_the_command_line_loads_no_heavy_module_at_import(fresh):
     heavy = {"torch", "timm", "jinja2", "tensorboard", "numpy", "cv2", "PIL"}
     start = f"import sys, casmap.cli.main; print(*sorted({heavy!r} & set(sys.modules)))"
     done = fresh(start=start)
@@ -97,7 +97,7 @@ def test_the_command_line_does_not_load_torch_before_it_must(fresh):
     assert done.said.strip() == ""
 
 
-def test_the_library_does_not_load_torch_before_it_must(fresh):
+def test_the_library_does_not_load_torch_at_import(fresh):
     assert fresh(start="import sys, casmap; print('torch' in sys.modules)").said.strip() == "False"
 
 
@@ -138,7 +138,7 @@ def test_the_first_line_of_every_help_is_a_sentence():
         assert len(first) <= 115, (name, first)
 
 
-def test_no_command_is_help(fresh):
+def test_without_a_command_help_is_printed(fresh):
     assert "extract" in fresh().said
 
 
@@ -180,7 +180,7 @@ def test_a_module_of_no_extra_is_an_error_of_casmap(fresh, pets):
     assert "ModuleNotFoundError" in done.complained
 
 
-def test_a_stopped_command_says_so(tmp_path, environment):
+def test_an_interrupted_command_prints_how_to_continue(tmp_path, environment):
     start = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {START}"
     arguments = ["scenes", str(tmp_path / "out"), "--options", "photos=1000000,size=32"]
     with subprocess.Popen(
@@ -198,7 +198,7 @@ def test_a_stopped_command_says_so(tmp_path, environment):
 # ---------------------------------------------------------------------------------------------- scenes
 
 
-def test_scenes_writes_what_it_says(tmp_path, fresh):
+def test_scenes_writes_the_requested_scenes(tmp_path, fresh):
     done = fresh("scenes", "out", "--options", "photos=6,classes=3,size=32,seed=4", cwd=tmp_path)
     assert done.code == 0
     assert "6 scenes" in done.said
@@ -215,7 +215,7 @@ def test_scenes_refuses_bad_options(casmap, tmp_path, options, files):
     assert files(tmp_path) == []
 
 
-def test_scenes_refuses_a_folder_that_holds_something(casmap, pets, files):
+def test_scenes_refuses_a_folder_that_is_not_empty(casmap, pets, files):
     before = files(pets)
     assert "not empty" in casmap("scenes", pets).sentence()
     assert files(pets) == before
@@ -247,8 +247,8 @@ def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_pat
         assert {**line, "area": None} == {"photo": line["photo"], "folder": line["folder"], **expected, "area": None}
         assert line["area"] == pytest.approx(expected["area"], abs=1e-3)
         for kind in ("mask.png", "overlay.jpg"):
-            with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-{kind}") as picture:
-                assert picture.size == (line["width"], line["height"]) == (48, 40)
+            with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-{kind}") as image:
+                assert image.size == (line["width"], line["height"]) == (48, 40)
 
 
 def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
@@ -278,8 +278,8 @@ def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):
         ":smile:.png",
     ],
 )
-def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mapping, tmp_path, name, files):
-    (pets / "cat" / name).write_bytes(b"no picture")
+def test_extract_lists_unreadable_photos_and_continues(casmap, pets, mapping, tmp_path, name, files):
+    (pets / "cat" / name).write_bytes(b"no photo")
     done = casmap("extract", "pets/cat", "--mapping", mapping)
     assert done.code == 1
     assert done.complained.count("\n") == 1
@@ -289,15 +289,15 @@ def test_extract_names_the_photos_it_cannot_read_and_goes_on(casmap, pets, mappi
     assert len(files(tmp_path / "maps")) == 9
 
 
-def test_extract_gives_up_where_no_photo_can_be_read(casmap, pets, mapping, tmp_path, files):
+def test_extract_fails_if_no_photo_can_be_read(casmap, pets, mapping, tmp_path, files):
     for path in (pets / "cat").iterdir():
-        path.write_bytes(b"no picture")
+        path.write_bytes(b"no photo")
     assert "pets/cat/0.png" in casmap("extract", "pets/cat", "--mapping", mapping).sentence()
     assert not (tmp_path / "maps").exists() or files(tmp_path / "maps") == []
 
 
 @pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
-def test_extract_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong):
+def test_extract_refuses_files_that_are_not_mappings(casmap, pets, tmp_path, wrong):
     (tmp_path / "letter.txt").write_text("Dear Kevin")
     assert wrong in casmap("extract", "pets", "--mapping", wrong).sentence()
     assert not (tmp_path / "maps").exists()
@@ -309,7 +309,7 @@ def test_extract_refuses_a_classifier_as_a_mapping(casmap, pets, classifier, tmp
 
 
 @pytest.mark.parametrize("photos", ["empty", "nowhere.jpg", "*.jpg", "no [/where].jpg"])
-def test_extract_refuses_photos_that_are_not_there(casmap, mapping, tmp_path, photos, files):
+def test_extract_refuses_missing_photos(casmap, mapping, tmp_path, photos, files):
     (tmp_path / "empty").mkdir()
     assert photos in casmap("extract", photos, "--mapping", mapping).sentence()
     assert files(tmp_path) == ["empty"]
@@ -322,7 +322,7 @@ def test_extract_refuses_a_folder_it_cannot_write(casmap, pets, mapping, out, fi
     assert files(pets) == before
 
 
-def test_extract_refuses_a_device_that_is_not_there(casmap, pets, mapping):
+def test_extract_refuses_an_unknown_device(casmap, pets, mapping):
     assert "banana" in casmap("extract", "pets", "--mapping", mapping, "--device", "banana").sentence()
 
 
@@ -347,7 +347,7 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
 
 
 def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, mapping, tmp_path):
-    """The files of `casmap scenes` with boxes, with masks, and the same pictures as the library draws them."""
+    """The files of `casmap scenes`, with boxes or masks, give the errors of the scenes in memory."""
     from casmap.evaluation.table import compare
 
     options = "photos=8,classes=4,size=32,seed=2"
@@ -407,7 +407,7 @@ def test_train_then_extract_and_never_overwrite_a_run(casmap, pets, tmp_path):
 
 
 @pytest.mark.parametrize("data", ["nowhere", "no [photos] here", "no[/where]"])
-def test_train_refuses_a_folder_that_is_not_there(casmap, tmp_path, data, files):
+def test_train_refuses_a_missing_folder(casmap, tmp_path, data, files):
     assert data in casmap("train", data, *QUICK).sentence()
     assert files(tmp_path) == []
 
@@ -426,7 +426,7 @@ def test_train_refuses_one_class(casmap, tmp_path):
 
 
 def test_train_names_an_unreadable_photo(casmap, pets, tmp_path):
-    (pets / "dog" / "3.png").write_bytes(b"no picture")
+    (pets / "dog" / "3.png").write_bytes(b"no photo")
     assert "pets/dog/3.png" in casmap("train", "pets", *QUICK).sentence()
     assert not (tmp_path / "run").exists()
 
@@ -496,7 +496,7 @@ def test_train_refuses_a_folder_it_cannot_write(casmap, pets, out, files):
 
 
 @pytest.mark.parametrize("name", ["maps [new]", "maps[/b]"])
-def test_names_are_said_as_they_are(casmap, tmp_path, name):
+def test_names_are_printed_unchanged(casmap, tmp_path, name):
     done = casmap("scenes", name, "--options", "photos=2,classes=2,size=32")
     assert done.complained == ""
     assert done.code == 0
@@ -504,13 +504,13 @@ def test_names_are_said_as_they_are(casmap, tmp_path, name):
     assert (tmp_path / name / "boxes.csv").exists()
 
 
-def test_extract_says_its_folder_as_it_is(casmap, pets, mapping):
+def test_extract_prints_its_folder_unchanged(casmap, pets, mapping):
     done = casmap("extract", "pets/cat", "--mapping", mapping, "--out", "maps [new]")
     assert done.code == 0
     assert "4 maps in maps [new]" in done.said
 
 
-def test_evaluate_says_the_mapping_as_it_is(casmap, mapping, tmp_path):
+def test_evaluate_prints_the_mapping_unchanged(casmap, mapping, tmp_path):
     (tmp_path / "run [best]").mkdir()
     (tmp_path / "run [best]" / "mapping.safetensors").write_bytes(mapping.read_bytes())
     done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", "run [best]/mapping.safetensors")
@@ -518,13 +518,13 @@ def test_evaluate_says_the_mapping_as_it_is(casmap, mapping, tmp_path):
     assert done.said.count("run [best]") == 1
 
 
-def test_train_says_its_choices_as_they_are(casmap):
+def test_train_prints_its_folder_unchanged(casmap):
     done = casmap("train", "scenes:classes=2,photos=8,size=32", *SHORT, "--out", "run [new]")
     assert done.code == 0
     assert done.said.count("run [new]") == 3  # how to change it, where the mapping is, what to do next
 
 
-def test_an_endless_name_is_one_sentence(casmap):
+def test_a_very_long_name_is_a_one_line_error(casmap):
     assert "File name too long" in casmap("train", "x" * 300).sentence()
 
 
@@ -538,7 +538,7 @@ def test_a_run_whose_recipe_is_damaged_is_not_resumed(casmap, pets, tmp_path):
     assert "recipe.json" in casmap("train", "pets", "--resume", "--out", "run").sentence()
 
 
-def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping, fresh):
+def test_a_mapping_for_other_classes_needs_unseen(casmap, mapping, fresh):
     arguments = ("evaluate", "scenes:photos=4,classes=4,first_class=20,size=32", "--mapping", mapping)
     assert "--unseen" in casmap(*arguments).sentence()
     done = casmap(*arguments, "--unseen")
@@ -551,13 +551,13 @@ def test_a_mapping_for_other_classes_is_refused_unless_told(casmap, mapping, fre
 
 @pytest.fixture(scope="module")
 def exported(mapping, tmp_path_factory, fresh):
-    """A copy of the mapping in a folder of its own, and how its export ended."""
+    """A folder with a copy of the mapping, and the result of its export."""
     folder = tmp_path_factory.mktemp("exported")
     (folder / "mapping.safetensors").write_bytes(mapping.read_bytes())
     return folder, fresh("export", "mapping.safetensors", cwd=folder)
 
 
-def test_export_writes_the_same_mapping_beside_it(exported, mapping, files):
+def test_export_writes_the_same_mapping_next_to_it(exported, mapping, files):
     folder, done = exported
     assert done.complained == ""
     assert done.code == 0
@@ -567,9 +567,9 @@ def test_export_writes_the_same_mapping_beside_it(exported, mapping, files):
     assert done.said == f"mapping.onnx: {megabytes:.1f} MB\n"
     ours, theirs = SaliencyMapper.load(folder / "mapping.onnx"), SaliencyMapper.load(mapping)
     assert (ours.size, ours.classes) == (theirs.size, theirs.classes) == (64, [f"class-{n:02d}" for n in range(4)])
-    picture = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
-    np.testing.assert_allclose(ours(picture).mask, theirs(picture).mask, atol=1e-4)
-    assert np.ptp(theirs(picture).mask) > 0.01  # or any flat mask would do
+    image = np.random.default_rng(0).integers(0, 256, (50, 70, 3), dtype=np.uint8)
+    np.testing.assert_allclose(ours(image).mask, theirs(image).mask, atol=1e-4)
+    assert np.ptp(theirs(image).mask) > 0.01  # not flat
 
 
 def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping, pets, tmp_path):
@@ -587,8 +587,8 @@ def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping
     assert one["F1"]["value"] == pytest.approx(other["F1"]["value"], abs=1e-3)
 
 
-def test_extract_without_a_mapping_takes_the_one_that_comes_with_casmap(exported, pets, tmp_path, fresh):
-    """Here another one is put in its place; nothing of torch is needed."""
+def test_extract_uses_the_shipped_mapping_by_default(exported, pets, tmp_path, fresh):
+    """With another file in its place; torch is not needed."""
     shipped = str(exported[0] / "mapping.onnx")
     replaced = f"import casmap.inference.mapper as mapper; mapper.SHIPPED = {shipped!r}"
     start = f"import sys; sys.modules['torch'] = None; {replaced}; {START}"
@@ -618,21 +618,21 @@ def test_export_measures_what_a_file_loses(casmap, mapping, tmp_path):
     data = "scenes:photos=12,classes=2,size=64"
     done = casmap("export", mapping, "--to", "onnx-half", "--out", "half.onnx", "--measure", data)
     assert done.code == 0
-    told = re.search(
+    found = re.search(
         r"LE on 12 photos: ([\d.]+) \[.*\] before, ([\d.]+) \[.*after.*moved by more than ([\d.]+e-\d+)", done.said
     )
-    assert told
+    assert found
     photos = open_photos(data, held_out=True)
     files = (SaliencyMapper.load(path) for path in (mapping, tmp_path / "half.onnx"))
     before, after = (map_photos(system_of(mapper, photos), photos, 64, "crop") for mapper in files)
     errors = [f"{100 * localization_errors(mapped).mean():.1f}" for mapped in (before, after)]
-    assert [told[1], told[2]] == errors
-    assert 0 < float(told[3]) < 5e-3
-    assert float(told[3]) == pytest.approx(abs(before.masks - after.masks).max(), rel=0.1)
+    assert [found[1], found[2]] == errors
+    assert 0 < float(found[3]) < 5e-3
+    assert float(found[3]) == pytest.approx(abs(before.masks - after.masks).max(), rel=0.1)
 
 
 @pytest.mark.parametrize("wrong", ["nowhere.safetensors", "pets/cat/0.png", "pets", "letter.txt"])
-def test_export_refuses_what_is_no_mapping(casmap, pets, tmp_path, wrong, files):
+def test_export_refuses_files_that_are_not_mappings(casmap, pets, tmp_path, wrong, files):
     (tmp_path / "letter.txt").write_text("Dear Kevin")
     before = files(tmp_path)
     assert wrong in casmap("export", wrong).sentence()

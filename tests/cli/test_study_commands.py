@@ -1,4 +1,4 @@
-"""`casmap study`, as its users meet it."""
+"""`casmap study`."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def test_table1_prints_a_table_and_writes_its_files(casmap, mapping, knowing, tm
 
 @pytest.mark.parametrize("width", [80, 200])
 def test_table1_fits_the_terminal(mapping, knowing, tmp_path, environment, width):
-    """In a narrow one there are fewer columns, and none is cut."""
+    """A narrow terminal gets fewer columns, and none is truncated."""
     command = [sys.executable, "-m", "casmap", *TABLE1, "--mapping", mapping, "--classifier", knowing, "--out", "table"]
     environment = environment | {"COLUMNS": str(width)}
     said = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=True).stdout
@@ -72,7 +72,7 @@ def test_the_help_of_table1_names_all_baselines_without_torch(fresh):
 
 
 def test_table1_measures_the_files_of_scenes_as_the_scenes(casmap, mapping, knowing, tmp_path):
-    """Evaluated scenes are held out from training: the seed of the files is the one that they then have."""
+    """Evaluation uses held-out scenes: the files are written with their seed."""
     write_photos(Scenes(classes=4, photos=8, size=64, seed=2 + HELD_OUT), tmp_path / "files")
     rest = ("--mapping", mapping, "--classifier", knowing, "--out")
     assert casmap(*TABLE1, *rest, "drawn").code == 0
@@ -156,7 +156,7 @@ def test_studies_of_one_folder_share_their_trainings_and_a_report_gathers_them(c
     assert (tmp_path / "studies" / "report.html").stat().st_size > 10_000
 
 
-def test_mappings_that_are_named_are_looked_at_and_nothing_is_trained(casmap, mapping, tmp_path):
+def test_given_mappings_are_used_and_nothing_is_trained(casmap, mapping, tmp_path):
     photos = ["scenes:classes=4,photos=20,size=64", "--mapping", mapping, "--out", "studies"]
     for name in ("statistics", "figure2"):
         done = casmap("study", name, *photos)
@@ -165,7 +165,7 @@ def test_mappings_that_are_named_are_looked_at_and_nothing_is_trained(casmap, ma
     assert "Name the classifiers to test" in casmap("study", "figure3", *photos).sentence()
 
 
-def test_figure3_asks_classifiers_that_were_trained_by_a_command(casmap, mapping, tmp_path):
+def test_figure3_uses_classifiers_of_casmap_classifier(casmap, mapping, tmp_path):
     small = ["--recipe", "quick", "--size", "32", "--first-steps", "2", "--batch", "4", "--threads", "1"]
     scenes = "scenes:classes=4,photos=20,size=64"
     for seed in range(2):
@@ -180,7 +180,7 @@ def test_figure3_asks_classifiers_that_were_trained_by_a_command(casmap, mapping
 
 
 @pytest.mark.parametrize("name", ["table2", "table3", "seeds", "fewshot", "statistics", "figure2", "figure3"])
-def test_a_dry_run_of_the_paper_tells_what_it_would_take_and_writes_nothing(casmap, files, tmp_path, name):
+def test_a_dry_run_of_the_paper_prints_its_cost_and_writes_nothing(casmap, files, tmp_path, name):
     done = casmap("study", name, "--paper", "--dry-run")
     assert done.code == 0, done.complained
     for word in ("runs", "Algorithm 1", "disk", "memory", "in all"):
@@ -212,15 +212,15 @@ def test_a_dry_run_counts_the_papers_steps_and_names_its_classifiers(casmap, map
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_a_study_cannot_do_is_one_sentence(casmap, tmp_path, options, word):
+def test_invalid_options_of_a_study_are_one_line_errors(casmap, tmp_path, options, word):
     assert word in casmap("study", "table3", *options, "--out", "studies").sentence()
 
 
-def test_a_report_of_nothing_is_one_sentence(casmap):
+def test_a_report_without_studies_is_a_one_line_error(casmap):
     assert "no finished study in nowhere" in casmap("study", "report", "nowhere").sentence()
 
 
-def test_figure1_draws_any_backbone_and_refuses_what_is_none(casmap, tmp_path):
+def test_figure1_draws_any_backbone_and_refuses_unknown_ones(casmap, tmp_path):
     assert casmap("study", "figure1", "--backbone", "test_resnet", "--size", "64", "--out", "studies").code == 0
     assert (tmp_path / "studies" / "figure1" / "figure1.png").stat().st_size > 10_000
     assert "resnet5000" in casmap("study", "figure1", "--backbone", "resnet5000", "--out", "other").sentence()

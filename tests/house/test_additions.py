@@ -1,4 +1,4 @@
-"""One addition of each kind, from a package that casmap knows nothing of: in --help, in choices and in results."""
+"""Plugins: one addition of each kind from another package appears in --help, in choices and in results."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from casmap.models.backbones import BACKBONE_SOURCES
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS
 
-# The package is the worked example of the guide: each file holds one addition, as its author would write it.
+# The package is the example of the guide: each file holds one addition.
 GUIDE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 TOY = dict(re.findall(r"```python\n# casmap_toy/(\w+\.py)\n(.*?)```", GUIDE, re.S))
 PLUGINS = tomllib.loads("\n".join(re.findall(r"```toml\n(.*?)```", GUIDE, re.S)))["project"]["entry-points"]
@@ -31,7 +31,7 @@ def test_the_guide_shows_one_addition_of_each_kind() -> None:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """A folder with the package, as pip would have put it there."""
+    """A folder with the package, as pip would install it."""
     folder = tmp_path_factory.mktemp("site")
     package, about = folder / "casmap_toy", folder / "casmap_toy-1.0.dist-info"
     for made in (package, about):
@@ -47,7 +47,7 @@ def installed(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
-    """A folder in which commands run, with a few scenes in it."""
+    """The working directory of the commands, with a few scenes."""
     folder = tmp_path_factory.mktemp("data")
     command = [sys.executable, "-m", "casmap", "scenes", folder, "--options", "photos=16,classes=4,size=64"]
     subprocess.run(command, check=True, capture_output=True)
@@ -56,7 +56,7 @@ def data(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(installed, data, environment):
-    """Run a command where the package is installed; gives its words, on lines so long that none is broken."""
+    """Run a command with the package installed and return its output, in lines that are not wrapped."""
     paths = [str(installed), *filter(None, [environment.get("PYTHONPATH")])]
     environment = environment | {"PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "400"}
 
@@ -73,8 +73,8 @@ def test_a_format_is_written_and_read(run, data) -> None:
     assert "ticks" in run("annotate", "--help")
     run("annotate", "photos", "--format", "ticks", "--out", "made")
     assert len((data / "made" / "all.ticks").read_text().splitlines()) == 16
-    told = run("data", "check", "photos", "--boxes", "made/all.ticks")
-    assert "boxes from ticks" in told
+    output = run("data", "check", "photos", "--boxes", "made/all.ticks")
+    assert "boxes from ticks" in output
     run("evaluate", "photos", "--boxes", "made/all.ticks", "--unseen", "--json", "rows.json")
     rows = json.loads((data / "rows.json").read_text())
     assert "casmap" in json.dumps(rows)
@@ -84,15 +84,15 @@ SMALL = ["--recipe", "quick", "--size", 32, "--steps", 6, "--first-steps", 2, "-
 
 
 def about(file: Path) -> dict:
-    """What a mapping says about itself."""
+    """The metadata of a mapping file."""
     with safe_open(str(file), framework="np") as opened:
         return json.loads(opened.metadata()["tree"])["about"]
 
 
 def test_a_score_and_a_thinning_train(run, data) -> None:
-    said = run("train", "--help")
-    assert "surprise" in said
-    assert "L4th" in said
+    output = run("train", "--help")
+    assert "surprise" in output
+    assert "L4th" in output
     run("train", "photos", *SMALL, "--score", "surprise", "--thinning", "L4th", "--out", "scored")
     recipe = about(data / "scored" / "mapping.safetensors")["recipe"]
     assert (recipe["score"], recipe["thinning"]) == ("surprise", "L4th")
@@ -106,11 +106,11 @@ def test_a_backbone_is_trained_and_used(run, data) -> None:
     run("extract", "photos", "--mapping", mapping, "--out", "maps")
 
 
-def test_a_baseline_stands_in_table1(run, data) -> None:
+def test_a_baseline_is_a_row_of_table1(run, data) -> None:
     assert "middle" in run("study", "table1", "--help")
     run("classifier", "photos", *SMALL, "--out", "first")
     options = ["--boxes", "boxes.csv", "--classifier", "first/classifier.safetensors", "--unseen", "--size", 32]
-    told = run("study", "table1", "photos", *options, "--out", "table", "--only", "middle")
-    assert "the middle" in told
+    output = run("study", "table1", "photos", *options, "--out", "table", "--only", "middle")
+    assert "the middle" in output
     rows = json.loads((data / "table" / "table1.json").read_text())["rows"]
     assert "the middle" in json.dumps(rows)

@@ -1,4 +1,4 @@
-"""The order of the rooms, and what else holds for all of src."""
+"""The order of the layers, and other rules for all of src."""
 
 import ast
 import re
@@ -19,14 +19,14 @@ WITHOUT_TORCH = ("io", "annotations", "inference", "evaluation", "cli")
 
 
 def layers() -> list[list[str]]:
-    """The rooms as the contract has them, from the highest down; those of one layer stand side by side."""
+    """The packages of each layer in the contract, from the top down."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     contract = next(one for one in settings["contracts"] if one["type"] == "layers")
     return [[name.strip() for name in re.split("[:|]", layer)] for layer in contract["layers"]]
 
 
 def imports(module: Path) -> set[str]:
-    """The top-level packages that a module imports anywhere, in functions too."""
+    """The top-level packages that a module imports, also inside functions."""
     found = set()
     for node in ast.walk(ast.parse(module.read_text())):
         if isinstance(node, ast.Import):
@@ -36,26 +36,26 @@ def imports(module: Path) -> set[str]:
     return found
 
 
-def test_rooms_import_only_from_rooms_below_them() -> None:
+def test_layers_import_only_from_layers_below_them() -> None:
     start = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True))"
     done = subprocess.run([sys.executable, "-c", start], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
 
 
-def test_the_diagram_says_what_the_contract_says() -> None:
+def test_the_diagram_shows_the_layers_of_the_contract() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    drawn = re.search(r"<!-- rooms -->\s*```\w*\n(.*?)```\s*<!-- end rooms -->", page, re.DOTALL)
-    assert drawn, "docs/architecture.md has no fenced block between <!-- rooms --> and <!-- end rooms -->"
+    drawn = re.search(r"<!-- (?:layers|rooms) -->\s*```\w*\n(.*?)```\s*<!-- end (?:layers|rooms) -->", page, re.DOTALL)
+    assert drawn, "docs/architecture.md has no fenced block between <!-- layers --> and <!-- end layers -->"
     lines = [line for line in drawn[1].splitlines() if line.strip()]
     assert len(lines) == len(layers())
-    for line, rooms in zip(lines, layers(), strict=True):
-        assert set(re.findall(r"\w+", line)[: len(rooms)]) == set(rooms), f"{line!r} should begin with {rooms}"
+    for line, names in zip(lines, layers(), strict=True):
+        assert set(re.findall(r"\w+", line)[: len(names)]) == set(names), f"{line!r} must start with {names}"
 
 
-def test_every_room_is_there() -> None:
-    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert there - {"__init__", "__main__"} == {room for layer in layers() for room in layer}
+def test_every_layer_exists() -> None:
+    found = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert found - {"__init__", "__main__"} == {name for layer in layers() for name in layer}
 
 
 def test_no_file_is_long() -> None:
@@ -67,7 +67,7 @@ def test_no_file_is_long() -> None:
 def test_no_two_modules_have_the_same_name() -> None:
     places = defaultdict(list)
     for path in MODULES:
-        # A package counts by its own name: formats.py beside formats/ would be two.
+        # A package counts by its folder: formats.py next to formats/ would be two.
         name = path.parent.name if path.stem == "__init__" else path.stem
         places[name].append(str(path.relative_to(SOURCE)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -84,16 +84,16 @@ def test_only_the_command_line_prints() -> None:
     assert printing == set()
 
 
-def test_importing_casmap_loads_nothing_that_has_to_be_installed() -> None:
+def test_importing_casmap_loads_no_dependency() -> None:
     start = "import sys; before = set(sys.modules); import casmap; print(*{*sys.modules} - before)"
     done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()} - set(sys.stdlib_module_names)
     assert loaded == {"casmap"}
 
 
-@pytest.mark.parametrize("room", WITHOUT_TORCH)
-def test_rooms_that_do_without_torch(room) -> None:
-    modules = [path for path in MODULES if path.is_relative_to(SOURCE / room)]
+@pytest.mark.parametrize("package", WITHOUT_TORCH)
+def test_packages_that_do_not_import_torch(package) -> None:
+    modules = [path for path in MODULES if path.is_relative_to(SOURCE / package)]
     names = [".".join(path.relative_to(SOURCE.parent).with_suffix("").parts) for path in modules]
     start = f"import sys; sys.modules['torch'] = None\nfor name in {names}: __import__(name.removesuffix('.__init__'))"
     done = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Every command and option that 0.1.0 had is still understood."""
+"""Every command and option of 0.1.0 is still accepted."""
 
 import json
 from pathlib import Path
@@ -21,5 +21,5 @@ def found(command: str) -> set[str]:
 
 
 @pytest.mark.parametrize("command", OPTIONS)
-def test_nothing_is_gone(command) -> None:
+def test_no_option_was_removed(command) -> None:
     assert set(OPTIONS[command]) <= found(command)

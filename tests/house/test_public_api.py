@@ -1,4 +1,4 @@
-"""What others build on: the names of casmap.__all__, with their signatures, fields and methods."""
+"""The public API: the names of casmap.__all__ with their signatures, fields and methods."""
 
 import dataclasses
 import difflib
@@ -19,12 +19,12 @@ UPDATE = "CASMAP_UPDATE_API=1 python -m pytest tests/house/test_public_api.py"
 
 
 def snapshot() -> str:
-    """All that is public, a line each."""
+    """The public API, one line per name."""
     return "".join(f"{line}\n" for name in sorted(casmap.__all__) for line in describe(name, getattr(casmap, name)))
 
 
 def describe(name: str, thing: Any) -> Iterator[str]:
-    """A function with its signature; a class with its bases, fields, properties and methods; else the type.
+    """Describe a function by its signature, a class by its bases, fields and methods, and any other value by its type.
 
     >>> list(describe("answer", 42))
     ['answer: int']
@@ -61,12 +61,12 @@ def describe(name: str, thing: Any) -> Iterator[str]:
 
 
 def signature(function: Any) -> str:
-    """Parameters and what is returned, without what differs from machine to machine."""
+    """Parameters and return type, without parts that depend on the machine."""
     return shown(str(inspect.signature(function)))
 
 
 def shown(annotation: Any) -> str:
-    """An annotation as a reader would write it: no module names, no addresses, no paths.
+    """An annotation without module names, addresses and paths.
 
     >>> shown("numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float32]] | pathlib.Path"), shown(int)
     ('ndarray[tuple[int, ...], dtype[float32]] | Path', 'int')
@@ -83,15 +83,15 @@ def default_of(field: "dataclasses.Field[Any]") -> str:
     return " = ..." if field.default_factory is not dataclasses.MISSING else ""
 
 
-def test_the_public_api_is_the_one_that_was_agreed_on() -> None:
+def test_the_public_api_matches_the_snapshot() -> None:
     now = snapshot()
     if "CASMAP_UPDATE_API" in os.environ:
         SNAPSHOT.write_text(now)
-    agreed = SNAPSHOT.read_text()
-    difference = "\n".join(difflib.unified_diff(agreed.splitlines(), now.splitlines(), "agreed", "now", lineterm=""))
+    before = SNAPSHOT.read_text()
+    difference = "\n".join(difflib.unified_diff(before.splitlines(), now.splitlines(), "before", "now", lineterm=""))
     assert not difference, (
-        f"The public API is another one:\n{difference}\n"
-        f"If that is meant, write it down: {UPDATE}\nand tell users in CHANGELOG.md what to change."
+        f"The public API has changed:\n{difference}\n"
+        f"If this is intended, run {UPDATE}\nand describe the change in CHANGELOG.md."
     )
 
 
@@ -102,5 +102,5 @@ def test_dir_shows_the_public_api() -> None:
     assert set(casmap.__all__) <= set(done.stdout.split())
 
 
-def test_the_package_says_that_it_is_typed() -> None:
+def test_the_package_is_marked_as_typed() -> None:
     assert (Path(casmap.__file__).parent / "py.typed").exists()

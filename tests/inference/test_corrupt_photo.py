@@ -1,4 +1,4 @@
-"""A corrupt photo among 10,000 (300 in the short form): skipped, counted and named, whatever is done with them."""
+"""A corrupt photo among 10,000 (300 in the short form) is skipped, counted and listed by every command."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ BATCH = 100
 
 @pytest.fixture
 def photos(tmp_path, long) -> Path:
-    """Noise, bright in one class and dark in the other; the pixels of one photo end in the middle."""
+    """Noise, bright in one class and dark in the other; one file is cut in the middle."""
     noise = np.random.default_rng(0)
     for number in range(10_000 if long else 300):
         path = tmp_path / "photos" / "ab"[number % 2] / f"{number:05}.jpg"
@@ -26,7 +26,7 @@ def photos(tmp_path, long) -> Path:
 
 def test_a_corrupt_photo_is_skipped_counted_and_named(photos, casmap, tmp_path) -> None:
     count = len(list(photos.glob("*/*.jpg")))
-    once = str(count // BATCH)  # steps in which each photo comes once
+    once = str(count // BATCH)  # steps of one epoch
     train = [
         "train", photos, "--recipe", "quick", "--size", "32", "--batch", BATCH, "--first-steps", once, "--steps", once,
         "--sample-limit", "2", "--threads", "1", "--out", tmp_path / "run",

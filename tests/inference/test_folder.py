@@ -1,4 +1,4 @@
-"""Extract: a folder of photos in, a folder of maps out."""
+"""Extract: from photos to a folder of maps."""
 
 import json
 import os
@@ -103,12 +103,12 @@ def test_the_size_of_the_batch_changes_nothing(trip, mapping, tmp_path, batch):
         assert line["area"] == pytest.approx(other["area"], abs=2e-4)
 
 
-def test_everything_is_five_pictures_a_photo(trip, mapping, tmp_path):
+def test_all_views_are_five_files_per_photo(trip, mapping, tmp_path):
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "maps", views=VIEWS)
     assert names(tmp_path / "maps") == [*(f"0-{kind}" for kind in sorted(ALL)), "boxes.jsonl"]
 
 
-def test_alpha_sets_the_level_of_the_binary_mask(trip, mapping, tmp_path):
+def test_alpha_sets_the_threshold_of_the_binary_mask(trip, mapping, tmp_path):
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "low", alpha=0.0)
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "high", alpha=100.0)
     assert lines(tmp_path / "low")[0]["box"] == [0, 0, 40, 30]
@@ -203,7 +203,7 @@ def test_a_file_that_casmap_did_not_write_is_never_removed(trip, mapping):
     assert mine.read_bytes() == before
 
 
-def test_what_was_done_before_a_stop_is_told(trip, mapping, tmp_path, monkeypatch):
+def test_maps_finished_before_an_interrupt_are_recorded(trip, mapping, tmp_path, monkeypatch):
     out = tmp_path / "maps"
     extract([str(trip)], mapping=mapping, out=out)
     photo(trip / "0.png", 30, 80)
@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
     for number in range(400):
         photo(tmp_path / "in" / f"{number}.png", 300, 400, number % 7)
     out = tmp_path / "maps"
-    # Shells let what they start in the background ignore the signal.
+    # Processes that a shell starts in the background ignore the signal.
     heeded = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     start = f"{heeded}; from casmap.cli.main import main; main()"
     command = [sys.executable, "-c", start, "extract", "in", "--mapping", str(mapping), "--out", "maps"]
@@ -238,13 +238,13 @@ def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    told = {line["name"] for line in lines(out)}
-    assert 5 < len(told) < 400
-    assert {path.name.removesuffix("-mask.png") for path in out.glob("*-mask.png")} == told
+    recorded = {line["name"] for line in lines(out)}
+    assert 5 < len(recorded) < 400
+    assert {path.name.removesuffix("-mask.png") for path in out.glob("*-mask.png")} == recorded
     assert not list(out.glob(".*"))
 
 
-def test_a_large_jpeg_is_opened_at_a_part_of_its_size_and_its_mask_has_all_of_it(tmp_path, mapping):
+def test_a_large_jpeg_is_opened_at_a_reduced_size_and_its_mask_at_full_size(tmp_path, mapping):
     smooth = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (5, 6, 3), dtype=np.uint8))
     exif = PIL.Image.Exif()
     exif[PIL.ExifTags.Base.Orientation] = 6  # lies on its side
@@ -261,9 +261,9 @@ def test_a_large_jpeg_is_opened_at_a_part_of_its_size_and_its_mask_has_all_of_it
         assert overlay.size == (525, 650)
 
 
-def test_a_photo_that_cannot_be_read_any_more_keeps_its_line(trip, mapping, tmp_path):
+def test_a_photo_that_became_unreadable_keeps_its_line(trip, mapping, tmp_path):
     extract([str(trip)], mapping=mapping, out=tmp_path / "maps")
-    (trip / "1.png").write_bytes(b"no picture")
+    (trip / "1.png").write_bytes(b"no photo")
     skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps"))
     assert (len(skipped), written) == (1, 2)
     assert sorted(line["name"] for line in lines(tmp_path / "maps")) == ["0", "1", "2"]
@@ -286,13 +286,13 @@ def test_maps_are_not_taken_for_photos(trip, mapping, monkeypatch):
         extract(["maps"], mapping=mapping, out=Path("more"))
 
 
-def test_a_file_of_boxes_by_somebody_else_hides_no_photos(trip, mapping, tmp_path):
+def test_a_foreign_boxes_file_hides_no_photos(trip, mapping, tmp_path):
     (trip / "boxes.jsonl").write_text('{"image": "0.png", "bbox": [1, 2, 3, 4]}\n')
     assert counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps")) == ([], 3, 0)
 
 
 @pytest.mark.parametrize("bad", ["{", "[]", '{"photo": "x.png"}', "7", "\xff"])
-def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
+def test_a_foreign_boxes_file_is_not_overwritten(trip, mapping, tmp_path, bad):
     out = tmp_path / "maps"
     extract([str(trip / "0.png")], mapping=mapping, out=out)
     with open(out / "boxes.jsonl", "a") as file:
@@ -303,7 +303,7 @@ def test_a_file_of_boxes_by_somebody_else_is_kept(trip, mapping, tmp_path, bad):
     assert (out / "boxes.jsonl").read_text() == before
 
 
-def test_photos_of_a_kind_that_cannot_be_opened_are_named(trip, mapping, tmp_path):
+def test_unsupported_files_are_listed(trip, mapping, tmp_path):
     (trip / "IMG_1.CR3").write_bytes(b"\0\0\0\x18ftypcrx ")
     PIL.Image.new("RGB", (16, 12)).save(trip / "2.nef", "TIFF")  # the raw twin of a photo, with its thumbnail
     (trip / "notes.txt").write_text("no photo")
@@ -357,7 +357,7 @@ PATHS = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(PATHS, unique=True, max_size=12))
-def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
+def test_names_are_unique_and_stable(paths):
     half = len(paths) // 2
     earlier = {os.path.abspath(path): name for path, name in unique_names(paths[:half]).items()}
     added = unique_names(paths[half // 2 :], earlier)
@@ -376,8 +376,8 @@ def test_names_are_as_many_as_photos_and_tell_which_is_which(paths):
 
 
 @pytest.mark.parametrize("batch", [1, 2, 16])
-def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_path, batch):
-    (trip / "1.png").write_bytes(b"no picture")
+def test_an_unreadable_photo_is_listed_and_the_others_are_mapped(trip, mapping, tmp_path, batch):
+    (trip / "1.png").write_bytes(b"no photo")
     skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps", batch=batch))
     assert written == 2
     assert len(skipped) == 1
@@ -386,9 +386,9 @@ def test_an_unreadable_photo_is_named_and_the_others_go_on(trip, mapping, tmp_pa
     assert not list((tmp_path / "maps").glob("1-*"))
 
 
-def test_only_unreadable_photos_are_a_mistake_and_leave_no_file(trip, mapping, tmp_path):
+def test_only_unreadable_photos_are_an_error_and_leave_no_file(trip, mapping, tmp_path):
     for path in trip.iterdir():
-        path.write_bytes(b"no picture")
+        path.write_bytes(b"no photo")
     with pytest.raises(UserError, match=r"0\.png") as caught:
         extract([str(trip)], mapping=mapping, out=tmp_path / "maps")
     assert "\n" not in str(caught.value)
@@ -399,7 +399,7 @@ def test_a_failed_extraction_keeps_the_old_boxes(trip, mapping, tmp_path):
     out = tmp_path / "maps"
     extract([str(trip / "0.png")], mapping=mapping, out=out)
     before = (out / "boxes.jsonl").read_text()
-    (trip / "1.png").write_bytes(b"no picture")
+    (trip / "1.png").write_bytes(b"no photo")
     with pytest.raises(UserError):
         extract([str(trip / "1.png")], mapping=mapping, out=out)
     assert (out / "boxes.jsonl").read_text() == before
@@ -417,7 +417,7 @@ def test_photos_that_are_not_there_are_refused_before_anything_is_written(mappin
     assert not (tmp_path / "maps").exists()
 
 
-def test_a_file_is_no_folder_to_write_to(trip, mapping):
+def test_a_file_is_rejected_as_output_folder(trip, mapping):
     with pytest.raises(UserError, match=r"2\.png"):
         extract([str(trip)], mapping=mapping, out=trip / "2.png")
     assert names(trip) == ["0.png", "1.png", "2.png"]
@@ -427,17 +427,17 @@ def test_a_file_is_no_folder_to_write_to(trip, mapping):
 
 
 @pytest.mark.parametrize("views", [["masked-in"], ["mask", "inpainted"], ["overlay"]])
-def test_the_views_that_are_asked_for_are_written_and_no_others(tmp_path, mapping, views):
+def test_only_the_requested_views_are_written(tmp_path, mapping, views):
     big = photo(tmp_path / "big.jpg", 1400, 1200)
     extract(big, mapping=mapping, out=tmp_path / "maps", views=views)
     found = {path.stem.removeprefix("big-"): path for path in (tmp_path / "maps").glob("big-*")}
     assert set(found) == set(views)
     for view in set(views) - {"overlay"}:
-        with PIL.Image.open(found[view]) as picture:
-            assert picture.size == (1200, 1400)
+        with PIL.Image.open(found[view]) as image:
+            assert image.size == (1200, 1400)
 
 
-def test_what_cannot_be_asked_for_is_one_sentence(trip, mapping, tmp_path):
+def test_invalid_arguments_are_one_line_errors(trip, mapping, tmp_path):
     with pytest.raises(UserError, match="There is no view 'heat': choose from mask, overlay"):
         extract(trip, mapping=mapping, out=tmp_path / "maps", views=["heat"])
     with pytest.raises(UserError, match="No photo was given"):

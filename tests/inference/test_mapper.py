@@ -1,4 +1,4 @@
-"""SaliencyMapper: every kind of photo in, a mask of the photo's own size out."""
+"""SaliencyMapper: masks of the photo's size for every kind of source."""
 
 import io
 import os
@@ -114,7 +114,7 @@ def test_several_photos_in_any_form_give_a_list(mapper, many):
 def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
     good, bad = tmp_path / "good.png", tmp_path / "bad.png"
     good.write_bytes(as_png(noise(20, 30)))
-    bad.write_bytes(b"no picture")
+    bad.write_bytes(b"no photo")
     with pytest.raises(OSError, match=r"bad\.png is not an image"):
         mapper([good, bad, good])
     found = mapper([good, bad, good], on_error="skip")
@@ -126,7 +126,7 @@ def test_photos_that_cannot_be_read_are_raised_or_skipped(mapper, tmp_path):
     np.testing.assert_array_equal(mapper(memoryview(good.read_bytes())).photo, mapper(good).photo)
 
 
-def test_what_cannot_be_asked_for_in_python_is_one_sentence(mapper):
+def test_invalid_arguments_are_one_line_errors(mapper):
     found = mapper(noise(20, 30))
     for wrong, word in (
         (lambda: found.view("heat"), "no view 'heat'"),
@@ -137,7 +137,7 @@ def test_what_cannot_be_asked_for_in_python_is_one_sentence(mapper):
             wrong()
 
 
-def test_a_source_that_knows_its_file_gives_its_name_to_the_map(mapper, tmp_path):
+def test_a_map_takes_the_name_of_the_file_of_its_source(mapper, tmp_path):
     path = tmp_path / "cat.png"
     path.write_bytes(as_png(noise(20, 30)))
     with open(path, "rb") as file:
@@ -152,7 +152,7 @@ def test_a_mapper_can_be_sent_to_another_process(mapper):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(mapper))(photo).mask, mapper(photo).mask)
 
 
-def test_a_map_says_what_the_classifier_sees(mapper):
+def test_a_map_has_the_predicted_class_and_its_probability(mapper):
     photo = noise(SIZE, SIZE)
     _, logits = mapper.masks(photo[None])
     found = mapper(photo)
@@ -234,18 +234,18 @@ def test_a_stream_holds_one_batch_at_a_time(mapper):
     assert opened == [0, 1, 2, 3]
 
 
-def test_an_unreadable_photo_says_its_name(mapper, tmp_path):
-    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+def test_the_error_of_an_unreadable_photo_names_it(mapper, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
     with pytest.raises(UnreadableImage, match=r"broken\.jpg"):
         mapper(tmp_path / "broken.jpg")
     with pytest.raises(UnreadableImage):
-        mapper(b"no picture")
+        mapper(b"no photo")
 
 
 # ---------------------------------------------------------------------------------------------- masks out
 
 
-def test_a_mask_is_what_the_network_says_of_the_normalised_photo(mapper):
+def test_a_mask_is_the_networks_output_for_the_normalised_photo(mapper):
     photo = noise(SIZE, SIZE)
     encoder = mapper.network.encoder
     tensor = torch.from_numpy(photo).permute(2, 0, 1)[None].float() / 255
@@ -309,7 +309,7 @@ def test_a_map_has_the_name_of_its_file_without_the_ending(mapper, tmp_path):
     assert mapper(noise(20, 20)).name == "photo"
 
 
-def test_a_mapper_says_what_it_is(mapper):
+def test_a_mapper_describes_itself(mapper):
     assert repr(mapper) == "SaliencyMapper(test_resnet, 64 px, 4 classes)"
     assert mapper.classes == CLASSES
     assert mapper.size == SIZE

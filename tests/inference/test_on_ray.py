@@ -1,4 +1,4 @@
-"""Millions of photos, here a few hundred: each has one row, whoever dies meanwhile."""
+"""Extraction on Ray: every photo has exactly one row, even if workers are killed."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="workers are 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory) -> Path:
-    """Scenes of which one is cut off."""
+    """Scenes; one file is truncated."""
     folder = tmp_path_factory.mktemp("photos")
     scenes = Scenes(photos=PHOTOS, size=96)
     for number in range(PHOTOS):
@@ -53,7 +53,7 @@ def parts_of(out: Path) -> list[Path]:
 
 
 def workers() -> list[int]:
-    """Processes of Ray that make parts: they have the mapping's runtime loaded."""
+    """The worker processes of Ray: they have loaded the mapping's runtime."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -97,14 +97,14 @@ def test_a_worker_is_killed_and_every_photo_has_one_row(photos, tmp_path) -> Non
     assert row["score"] == pytest.approx(found.mask[inside].mean(), abs=1e-4)
 
 
-def test_what_was_done_before_it_was_stopped_is_not_done_again(photos, tmp_path) -> None:
+def test_a_second_start_makes_only_the_missing_parts(photos, tmp_path) -> None:
     out = tmp_path / "maps"
     with begin(photos, out) as process:
         wait_for_parts(process, out, 3)
         os.killpg(process.pid, signal.SIGKILL)
     before = {path: path.stat().st_mtime_ns for path in parts_of(out)}
     assert 3 <= len(before) < PHOTOS // PART
-    (out / ".part-000000~0a1b2c3d.parquet").write_bytes(b"half of")  # as a worker that dies in the act leaves it
+    (out / ".part-000000~0a1b2c3d.parquet").write_bytes(b"half of")  # left by a killed worker
     with begin(photos, out) as process:
         said, complained = process.communicate(timeout=240)
     assert process.returncode == 0, complained
@@ -128,13 +128,13 @@ def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None
         keep_options(kept, options_of(paths, mapping, 1.0, PART))
 
 
-def test_a_damaged_part_is_one_sentence(tmp_path) -> None:
+def test_a_damaged_part_is_a_one_line_error(tmp_path) -> None:
     part_file(tmp_path, 0).write_bytes(b"no parquet")
     with pytest.raises(UserError, match="is damaged: delete it"):
         list(read_rows(tmp_path, 1))
 
 
-def test_a_mapping_that_is_none_is_said_before_anything_is_begun(photos, tmp_path) -> None:
+def test_a_wrong_mapping_file_is_rejected_before_the_start(photos, tmp_path) -> None:
     wrong = tmp_path / "wrong.onnx"
     wrong.write_bytes(b"no mapping")
     with pytest.raises(UserError, match=r"wrong\.onnx"):

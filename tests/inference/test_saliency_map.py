@@ -1,4 +1,4 @@
-"""The paper's discretization on masks worked out by hand, the laws it obeys, and the views."""
+"""Binary masks computed by hand, properties of binary masks, and the views."""
 
 import io
 import json
@@ -41,7 +41,7 @@ def noise(height=4, width=4):
 
 
 def disc(height, width, radius):
-    """A mask of 1 within a radius of the middle."""
+    """A mask that is 1 within a radius of the centre."""
     y, x = np.mgrid[:height, :width]
     return (np.hypot(y - height / 2, x - width / 2) < radius).astype(np.float32)
 
@@ -99,7 +99,7 @@ def test_a_constant_mask_is_wholly_binary(value, dtype):
     assert binary_mask(np.full((97, 131), value, dtype)).all()
 
 
-# ---------------------------------------------------------------------------------------------- laws
+# ---------------------------------------------------------------------------------------------- properties
 
 
 @given(masks, alphas)
@@ -116,7 +116,7 @@ def test_the_binary_mask_covers_at_most_one_alphath(mask, alpha):
 
 
 @given(masks, alphas, alphas)
-def test_a_larger_alpha_only_takes_pixels_away(mask, one, other):
+def test_a_larger_alpha_only_removes_pixels(mask, one, other):
     low, high = sorted([one, other])
     assert not (binary_mask(mask, high) & ~binary_mask(mask, low)).any()
 
@@ -174,7 +174,7 @@ def test_inpainting_removes_the_object_and_keeps_the_rest(scale):
     assert inpainted[mask > 0][:, 2].min() >= 180
 
 
-def test_inpainting_everything_gives_nothing_away():
+def test_inpainting_everything_gives_grey():
     np.testing.assert_array_equal(SaliencyMap(noise(), np.ones((4, 4))).inpainted(), np.full((4, 4, 3), MASKED))
 
 
@@ -244,7 +244,7 @@ def test_a_notebook_shows_the_strip(found):
         np.testing.assert_array_equal(np.asarray(shown), found.strip())
 
 
-# ---------------------------------------------------------------------------------------------- saving and saying
+# ---------------------------------------------------------------------------------------------- saving
 
 
 def test_save_writes_mask_and_overlay(found, tmp_path):
@@ -286,8 +286,8 @@ def test_to_dict_is_ready_for_json(found):
 
 
 def test_width_and_height_are_not_swapped():
-    said = SaliencyMap(noise(2, 7), np.linspace(0.5, 1, 14).reshape(2, 7)).to_dict(alpha=0)
-    assert (said["width"], said["height"], said["box"]) == (7, 2, [0, 0, 7, 2])
+    found = SaliencyMap(noise(2, 7), np.linspace(0.5, 1, 14).reshape(2, 7)).to_dict(alpha=0)
+    assert (found["width"], found["height"], found["box"]) == (7, 2, [0, 0, 7, 2])
 
 
 # ---------------------------------------------------------------------------------------------- validation
@@ -320,7 +320,7 @@ def test_a_rounding_error_of_interpolation_is_clipped():
 
 
 @pytest.mark.parametrize("level", [0.0, 0.25, 1.0])
-def test_a_mask_that_is_the_same_everywhere_has_no_object(level):
+def test_a_flat_mask_has_no_object(level):
     rng = np.random.default_rng(0)
     for mask in (np.full((20, 30), level), np.clip(level + rng.uniform(-1e-3, 0, (20, 30)), 0, 1)):
         found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask)
@@ -332,14 +332,14 @@ def test_a_mask_that_is_the_same_everywhere_has_no_object(level):
         assert found.to_dict()["box"] is None
 
 
-def test_a_faint_object_on_an_even_ground_is_one():
+def test_a_faint_object_on_a_constant_background_is_found():
     mask = np.full((20, 30), 0.5)
     mask[5:10, 5:15] += 0.01
     assert SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask).box() == (5, 5, 15, 10)
 
 
 @given(masks, alphas)
-def test_the_first_object_is_the_one_that_box_is_about(mask, alpha):
+def test_the_first_object_is_the_one_of_box(mask, alpha):
     found = SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask)
     objects = found.objects(min_area=0, alpha=alpha)
     if found.box(alpha) is None:
@@ -350,7 +350,7 @@ def test_the_first_object_is_the_one_that_box_is_about(mask, alpha):
     np.testing.assert_array_equal(np.sum([one.mask() for one in objects], axis=0), found.binary(alpha))
 
 
-def test_a_cutout_is_the_object_on_a_transparent_ground():
+def test_a_cutout_is_the_object_on_a_transparent_background():
     photo = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
     mask = np.zeros((20, 30))
     mask[5:15, 10:25] = 1
@@ -361,7 +361,7 @@ def test_a_cutout_is_the_object_on_a_transparent_ground():
     assert (cut[0, 0, 3], cut[1, 1, 3]) == (0, 255)
 
 
-def test_detections_are_what_supervision_draws_with():
+def test_detections_can_be_drawn_by_supervision():
     supervision = pytest.importorskip("supervision")
     mask = np.zeros((20, 30))
     mask[2:8, 3:12], mask[12:18, 20:28] = 1.0, 0.75

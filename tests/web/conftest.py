@@ -11,7 +11,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 class Server:
-    """A server that was started as people start it."""
+    """A server started by `casmap serve`."""
 
     def __init__(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "casmap", "serve", "--port", "0", "--no-browser", *arguments]
@@ -35,7 +35,7 @@ def server():
 
 @pytest.fixture(scope="session")
 def start():
-    """Start servers with options of one's own; all are stopped in the end."""
+    """Start servers with other options; all are stopped at the end."""
     running: list[Server] = []
 
     def begin(*arguments: str) -> Server:
@@ -49,8 +49,8 @@ def start():
 
 @pytest.fixture(scope="session")
 def chromium():
-    """Where a browser is."""
+    """The path of the browser."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+        pytest.skip("Chromium is missing (Debian: apt-get install chromium)")
     return found

@@ -1,4 +1,4 @@
-"""The HTTP interface, asked over a real socket."""
+"""The HTTP API over a real socket."""
 
 import base64
 import contextlib
@@ -27,7 +27,7 @@ from casmap.web.limits import Limits
 
 
 def ask(address, path, body=None, headers=None, method=None):
-    """Status, headers and content of an answer."""
+    """Send a request; returns the status, headers and content of the response."""
     request = urllib.request.Request(f"{address}{path}", body, headers or {}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -37,7 +37,7 @@ def ask(address, path, body=None, headers=None, method=None):
 
 
 def detail(answer):
-    """The one sentence of a refusal."""
+    """The error message of a response."""
     sentence = json.loads(answer[2])["detail"]
     assert isinstance(sentence, str)
     assert "Traceback" not in sentence
@@ -56,38 +56,38 @@ def form(photos, names=None):
     return body, {"Content-Type": "multipart/form-data; boundary=X"}
 
 
-def test_it_is_there_and_names_its_mapping(server) -> None:
+def test_the_server_runs_and_lists_its_mapping(server) -> None:
     assert json.loads(ask(server.address, "/api/health")[2])["status"] == "ok"
     (mapping,) = json.loads(ask(server.address, "/api/mappings")[2])
     assert mapping == {"name": "casmap", "size": 224, "classes": 1000, "predicts": True}
 
 
-def test_a_photo_gets_the_map_that_the_library_finds(server, cat) -> None:
+def test_the_map_of_a_photo_equals_the_librarys(server, cat) -> None:
     status, _, content = ask(server.address, "/api/map", cat)
     assert status == 200
-    told = json.loads(content)
+    body = json.loads(content)
     found = SaliencyMapper.load()(cat)
-    assert (told["width"], told["height"]) == found.photo.shape[1::-1]
-    assert told["box"] == list(found.box())
-    assert told["area"] == pytest.approx(found.area, abs=1e-3)
-    mask = np.array(PIL.Image.open(io.BytesIO(base64.b64decode(told["mask"]))))
+    assert (body["width"], body["height"]) == found.photo.shape[1::-1]
+    assert body["box"] == list(found.box())
+    assert body["area"] == pytest.approx(found.area, abs=1e-3)
+    mask = np.array(PIL.Image.open(io.BytesIO(base64.b64decode(body["mask"]))))
     assert mask.shape == (224, 224)
     assert mask.mean() / 255 == pytest.approx(found.area, abs=0.01)
 
 
 @pytest.mark.parametrize("view", ["mask", "overlay", "masked-in", "masked-out", "inpainted"])
-def test_views_are_pictures_of_the_photos_size(server, cat, view) -> None:
+def test_views_have_the_size_of_the_photo(server, cat, view) -> None:
     status, headers, content = ask(server.address, f"/api/view?view={view}&alpha=1.5", cat)
     assert (status, headers["content-type"]) == (200, "image/png")
-    picture = PIL.Image.open(io.BytesIO(content))
-    assert picture.size == PIL.Image.open(io.BytesIO(cat)).size
+    image = PIL.Image.open(io.BytesIO(content))
+    assert image.size == PIL.Image.open(io.BytesIO(cat)).size
     if view == "masked-in":
         found = SaliencyMapper.load()(cat)
-        different = (np.array(picture) != found.masked_in(1.5)).any(axis=2).mean()
+        different = (np.array(image) != found.masked_in(1.5)).any(axis=2).mean()
         assert different < 0.01
 
 
-def test_a_batch_tells_of_the_one_that_cannot_be_read(server, cat) -> None:
+def test_a_batch_has_an_error_for_an_unreadable_photo(server, cat) -> None:
     body, headers = form([cat, b"no photo", cat])
     status, _, content = ask(server.address, "/api/batch", body, headers)
     first, second, third = json.loads(content)
@@ -98,7 +98,7 @@ def test_a_batch_tells_of_the_one_that_cannot_be_read(server, cat) -> None:
 
 
 def unpacked(answer) -> dict[str, bytes]:
-    """The files of an answer, by their names."""
+    """The files of a response, by name."""
     status, headers, content = answer
     assert status == 200, content
     assert headers["content-disposition"].startswith("attachment; ")
@@ -119,14 +119,14 @@ def test_annotations_are_what_annotate_writes(server, tmp_path, name, objects) -
         path.relative_to(tmp_path / "out").as_posix(): path.read_bytes()
         for path in (tmp_path / "out").rglob("*") if path.is_file()
     }  # fmt: skip
-    if name == "csv":  # a download does not know where the photos lie
+    if name == "csv":  # a download has no path to the photos
         wanted = {file: content.replace(b"../photos/", b"") for file, content in wanted.items()}
     body, headers = form([path.read_bytes() for path in paths], [path.name for path in paths])
     query = f"/api/annotations?format={name}&objects={objects}&alpha=1.25"
     assert unpacked(ask(server.address, query, body, headers)) == wanted
 
 
-def test_objects_are_named_as_asked(server, cat) -> None:
+def test_objects_have_the_requested_classes(server, cat) -> None:
     body, headers = form([cat])
     for classes, label in (("none", "object"), ("predicted", SaliencyMapper.load()(cat).label)):
         answer = ask(server.address, f"/api/annotations?format=coco&classes={classes}", body, headers)
@@ -135,7 +135,7 @@ def test_objects_are_named_as_asked(server, cat) -> None:
         assert answer[1]["casmap-objects"] == "1"
 
 
-def test_one_file_of_several_may_be_asked_for(server, cat) -> None:
+def test_one_file_of_several_can_be_requested(server, cat) -> None:
     body, headers = form([cat], ["cat.png"])
     ((name, line),) = unpacked(ask(server.address, "/api/annotations?format=yolo&ending=.txt", body, headers)).items()
     assert name == "cat.txt"
@@ -145,7 +145,7 @@ def test_one_file_of_several_may_be_asked_for(server, cat) -> None:
     assert ".png.gz" in detail(answer)
 
 
-def test_a_photo_that_cannot_be_annotated_is_left_out_and_named(start, cat) -> None:
+def test_a_photo_that_cannot_be_annotated_is_skipped_and_listed(start, cat) -> None:
     small = start("--megapixels", "1")
     large = io.BytesIO()
     PIL.Image.new("L", (2000, 1000)).save(large, "PNG")
@@ -174,8 +174,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", ["yolo", "voc", "coco", "csv"])
-def test_names_of_photos_lead_nowhere_and_nothing_stays_on_the_disk(cat, tmp_path, monkeypatch, name) -> None:
-    """The names that were sent, in process, so that its temporary folder can be seen."""
+def test_hostile_names_are_harmless_and_no_file_is_left(cat, tmp_path, monkeypatch, name) -> None:
+    """In this process, so that the temporary folder can be checked."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with TestClient(create_app({"casmap": SaliencyMapper.load()}, hosts=None)) as client:
         body, headers = form([cat] * len(HOSTILE), HOSTILE)
@@ -188,12 +188,12 @@ def test_names_of_photos_lead_nowhere_and_nothing_stays_on_the_disk(cat, tmp_pat
         assert [content for file, content in files.items() if file.startswith("images/")] == [cat] * len(HOSTILE)
         assert files["data.yaml"].startswith(b"train: images\n")
     if name == "coco":
-        told = [image["file_name"] for image in json.loads(files["annotations.json"])["images"]]
-        assert told[5:8] == ["same.png", "SAME-2.png", "same-3.png"]
-        assert len({one.lower() for one in told}) == len(HOSTILE)
+        names = [image["file_name"] for image in json.loads(files["annotations.json"])["images"]]
+        assert names[5:8] == ["same.png", "SAME-2.png", "same-3.png"]
+        assert len({one.lower() for one in names}) == len(HOSTILE)
 
 
-def test_a_mapping_that_tells_no_classes_says_so(cat) -> None:
+def test_a_mapping_without_predicted_classes_is_an_error(cat) -> None:
     mapper = SaliencyMapper.load()
     mapper.network.predicts = False
     with TestClient(create_app({"casmap": mapper}, hosts=None)) as client:
@@ -204,12 +204,12 @@ def test_a_mapping_that_tells_no_classes_says_so(cat) -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.7])
-def test_a_mask_that_is_the_same_everywhere_has_no_box(cat, value) -> None:
+def test_a_flat_mask_has_no_box(cat, value) -> None:
     mapper = SaliencyMapper.load()
     mapper.masks = lambda images: (np.full((len(images), 224, 224), value, np.float32), np.zeros((len(images), 1000)))
     with TestClient(create_app({"casmap": mapper}, hosts=None)) as client:
-        told = client.post("/api/map", content=cat).json()
-        assert (told["box"], told["area"]) == (None, value)
+        body = client.post("/api/map", content=cat).json()
+        assert (body["box"], body["area"]) == (None, value)
         answer = client.post("/api/annotations?format=yolo&ending=.txt&alpha=0.5", files={"photos": ("cat.png", cat)})
         assert (answer.status_code, answer.content, answer.headers["casmap-objects"]) == (200, b"", "0")
 
@@ -221,7 +221,7 @@ def test_annotations_have_the_limits_of_all_requests(cat, limits, status) -> Non
         assert (answer.status_code, list(answer.json())) == (status, ["detail"])
 
 
-def test_free_photos_are_given_and_nothing_else_is(server) -> None:
+def test_only_free_photos_are_served(server) -> None:
     names = json.loads(ask(server.address, "/api/photos")[2])
     assert names == [path.name for path in free_photos()]
     assert ask(server.address, f"/api/photos/{names[0]}")[2] == free_photos()[0].read_bytes()
@@ -234,7 +234,7 @@ def test_free_photos_are_given_and_nothing_else_is(server) -> None:
     [
         ("/api/map", b"", 422, "no photo"),
         ("/api/map", b"hello", 422, "not an image"),
-        ("/api/map?mapping=nobody", b"x", 404, "nobody"),
+        ("/api/map?mapping=unknown", b"x", 404, "unknown"),
         ("/api/view?view=x-ray", b"x", 422, "view"),
         ("/api/view?alpha=-1", b"x", 422, "alpha"),
         ("/api/view?alpha=nan", b"x", 422, "alpha"),
@@ -242,13 +242,13 @@ def test_free_photos_are_given_and_nothing_else_is(server) -> None:
         ("/api/annotations?format=coco", b"x", 422, "photos"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(server, path, body, status, word) -> None:
+def test_invalid_requests_get_a_one_line_error(server, path, body, status, word) -> None:
     answer = ask(server.address, path, body, method="POST")
     assert answer[0] == status
     assert word in detail(answer)
 
 
-def test_the_page_comes_with_a_policy_that_lets_nothing_in_from_elsewhere(server) -> None:
+def test_the_page_has_a_strict_content_security_policy(server) -> None:
     status, headers, content = ask(server.address, "/")
     assert status == 200
     assert headers["content-security-policy"] == POLICY
@@ -261,13 +261,13 @@ def test_the_page_comes_with_a_policy_that_lets_nothing_in_from_elsewhere(server
 @pytest.mark.parametrize(
     "headers", [{"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Origin": "http://evil.example"}]
 )
-def test_a_page_from_elsewhere_gets_no_answer(server, headers) -> None:
+def test_requests_of_foreign_pages_are_rejected(server, headers) -> None:
     answer = ask(server.address, "/api/health", headers=headers)
     assert answer[0] == 403
     assert "only" in detail(answer)
 
 
-def test_its_own_page_does(server) -> None:
+def test_requests_of_the_own_page_are_accepted(server) -> None:
     assert ask(server.address, "/api/health", headers={"Origin": server.address})[0] == 200
     port = urlsplit(server.address).port
     assert ask(server.address, "/api/health", headers={"Host": f"localhost:{port}"})[0] == 200
@@ -289,7 +289,7 @@ def test_too_many_bytes_are_refused_before_they_are_read(start) -> None:
             yield bytes(2**16)
 
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
-    with contextlib.suppress(OSError):  # it may hang up while we are still talking
+    with contextlib.suppress(OSError):  # the server may close the connection while the request is sent
         connection.request("POST", "/api/map", chunks(), encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
     assert connection.getresponse().status == 413
     assert ask(small.address, "/api/health")[0] == 200
@@ -308,7 +308,7 @@ def test_too_many_pixels_and_too_many_photos_are_refused(start, cat) -> None:
     assert "at most 64 photos" in detail(answer)
 
 
-def test_what_takes_too_long_is_ended(start, cat) -> None:
+def test_a_slow_request_is_stopped(start, cat) -> None:
     hasty = start("--seconds", "0.1")
     large = io.BytesIO()
     PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (1800, 2000, 3), np.uint8)).save(large, "PNG")
@@ -318,7 +318,7 @@ def test_what_takes_too_long_is_ended(start, cat) -> None:
     assert ask(hasty.address, "/api/health")[0] == 200
 
 
-def test_many_at_once_are_answered_or_told_to_come_back(server, cat) -> None:
+def test_many_requests_at_once_succeed_or_get_503(server, cat) -> None:
     answers = []
 
     def one() -> None:
@@ -330,17 +330,17 @@ def test_many_at_once_are_answered_or_told_to_come_back(server, cat) -> None:
     for thread in threads:
         thread.join()
     assert set(answers) <= {200, 503}
-    assert answers.count(200) >= 18  # as many as may work and wait
+    assert answers.count(200) >= 18  # working and waiting
     assert ask(server.address, "/api/map", cat)[0] == 200
 
 
-def test_a_port_that_is_taken_is_one_sentence(server, casmap) -> None:
+def test_a_port_in_use_is_a_one_line_error(server, casmap) -> None:
     done = casmap("serve", "--no-browser", "--port", str(urlsplit(server.address).port))
     assert "Cannot bind to 127.0.0.1:" in done.sentence()
     assert "(--port)" in done.sentence()
 
 
-def test_two_mappings_are_told_apart(start, tmp_path_factory, cat) -> None:
+def test_two_mappings_have_different_names(start, tmp_path_factory, cat) -> None:
     from casmap.inference.mapper import SHIPPED
 
     paths = []
@@ -351,5 +351,5 @@ def test_two_mappings_are_told_apart(start, tmp_path_factory, cat) -> None:
     both = start(*paths)
     names = [mapping["name"] for mapping in json.loads(ask(both.address, "/api/mappings")[2])]
     assert len(set(names)) == 2
-    told = [json.loads(ask(both.address, f"/api/map?mapping={name}", cat)[2])["mapping"] for name in names]
-    assert told == names
+    used = [json.loads(ask(both.address, f"/api/map?mapping={name}", cat)[2])["mapping"] for name in names]
+    assert used == names

@@ -1,4 +1,4 @@
-"""The server under many clients at once, bad ones among them."""
+"""The server under load: many clients at once, with valid and invalid requests."""
 
 import contextlib
 import io
@@ -18,24 +18,24 @@ from casmap.data.scenes import Scenes
 from casmap.io.images import encode_jpeg
 
 CLIENTS, SHORT, LONG = 50, 6, 120
-WARM, PATIENCE = 3, 300  # answers to each client before memory is compared, and seconds that they may take
+WARM, PATIENCE = 3, 300  # responses to each client before memory is compared, and the time limit for them in seconds
 
 
 def resident(pid: int) -> float:
-    """MB of memory that a process has."""
+    """Resident memory of a process, in MB."""
     text = Path(f"/proc/{pid}/statm").read_text()
     return int(text.split()[1]) * 4096 / 1e6
 
 
 def bad_uploads() -> list[bytes]:
-    """No picture, half a picture, a picture of many pixels in few bytes, and too many bytes."""
+    """Not a photo, half a photo, a photo of many pixels in few bytes, and too many bytes."""
     good, bomb = encode_jpeg(Scenes(photos=1, size=64).image(0)), io.BytesIO()
     PIL.Image.fromarray(np.zeros((5000, 5000), np.uint8)).save(bomb, "PNG")
-    return [b"", b"no picture", good[: len(good) // 2], bomb.getvalue(), bytes(3 << 20), b"\x00" * 1000]
+    return [b"", b"no photo", good[: len(good) // 2], bomb.getvalue(), bytes(3 << 20), b"\x00" * 1000]
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, long) -> None:
+def test_load_with_bad_requests_does_not_leak_memory(start, long) -> None:
     server = start("--megabytes", "2", "--megapixels", "4")
     good = [encode_jpeg(Scenes(photos=4, size=96).image(number)) for number in range(4)]
     bad, seconds = bad_uploads(), LONG if long else SHORT
@@ -51,10 +51,10 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
                 answer.read()
                 return int(answer.status)
         except urllib.error.HTTPError as error:
-            with contextlib.suppress(ConnectionError):  # it hangs up on who is still sending
+            with contextlib.suppress(ConnectionError):  # the server closes the connection while the client sends
                 error.read()
             return error.code
-        except (ConnectionError, urllib.error.URLError):  # refused while it was still sending: too long
+        except (ConnectionError, urllib.error.URLError):  # rejected while sending: too long
             return 413
 
     failed: list[BaseException] = []
@@ -86,7 +86,7 @@ def test_good_requests_are_answered_bad_ones_refused_and_memory_stays(start, lon
         one.start()
     try:
         end = time.monotonic() + PATIENCE
-        while min(answered) < WARM and not failed:  # on a busy machine the server's threads take a while to wake up
+        while min(answered) < WARM and not failed:  # on a busy machine the server's threads start slowly
             assert time.monotonic() < end, f"answers to each client: {answered}"
             warming.append(resident(server.process.pid))
             time.sleep(0.1)

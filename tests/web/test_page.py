@@ -38,7 +38,7 @@ def two(start, tmp_path_factory):
 
 @pytest.fixture
 def page(browser, two):
-    """The page, which must not stumble and must ask nobody else."""
+    """The page, which must have no errors and send requests to its own server only."""
     context = browser.new_context(accept_downloads=True)
     opened = context.new_page()
     problems, asked = [], []
@@ -48,7 +48,7 @@ def page(browser, two):
     opened.goto(two.address)
     opened.locator("#free button").first.wait_for()
     yield opened
-    assert [text for text in problems if "status of 422" not in text] == []  # which browsers complain about, too
+    assert [text for text in problems if "status of 422" not in text] == []  # which browsers also report as an error
     assert all(url.startswith((two.address, "data:", "blob:")) for url in asked)
     context.close()
 
@@ -68,11 +68,11 @@ def test_a_photo_shows_five_views_and_the_librarys_box(page) -> None:
     captions = page.locator("article figcaption").all_inner_texts()
     assert captions == ["photo and box", "mask", "masked in", "masked out", "inpainted"]
     wanted = SaliencyMapper.load()(free_photos()[0]).box()
-    np.testing.assert_allclose(box_of(page), wanted, atol=4)  # the page's picture has a pixel for one and a half
+    np.testing.assert_allclose(box_of(page), wanted, atol=4)  # one pixel of the view is 1.5 pixels of the photo
     assert "chelsea.png" in page.locator("#status").inner_text()
 
 
-def test_the_slider_and_the_switch_act_at_once_and_ask_nobody(page) -> None:
+def test_slider_and_checkbox_redraw_without_a_request(page) -> None:
     drop(page, free_photos()[4])
     page.locator("article canvas").nth(4).wait_for()
     asked = []
@@ -89,7 +89,7 @@ def test_the_slider_and_the_switch_act_at_once_and_ask_nobody(page) -> None:
     assert asked == []
 
 
-def test_two_mappings_stand_beside_each_other(page) -> None:
+def test_two_mappings_are_shown_together(page) -> None:
     drop(page, free_photos()[1])
     page.locator("article canvas").nth(4).wait_for()
     page.select_option("#other", index=2)
@@ -97,7 +97,7 @@ def test_two_mappings_stand_beside_each_other(page) -> None:
     assert page.locator("article h4").all_inner_texts() == ["first", "second"]
 
 
-def test_free_photos_can_be_clicked_and_all_works_with_the_keyboard(page) -> None:
+def test_free_photos_and_all_controls_work_with_the_keyboard(page) -> None:
     page.locator("#free button").nth(2).focus()
     page.keyboard.press("Enter")
     page.locator("article canvas").nth(4).wait_for()
@@ -114,7 +114,7 @@ def test_free_photos_can_be_clicked_and_all_works_with_the_keyboard(page) -> Non
     assert "Removed" in page.locator("#status").inner_text()
 
 
-def test_what_is_no_photo_says_so_in_its_card(page, tmp_path) -> None:
+def test_the_card_of_an_unreadable_file_shows_the_error(page, tmp_path) -> None:
     broken = tmp_path / "broken <b>.png"
     broken.write_bytes(b"no photo")
     drop(page, broken, free_photos()[0])
@@ -152,13 +152,13 @@ def test_downloads_are_what_the_page_shows(page, tmp_path) -> None:
     np.testing.assert_allclose([float(number) for number in numbers], wanted, atol=0.01)
     with page.expect_download() as waiting:
         card.locator(".png").click()
-    picture = PIL.Image.open(waiting.value.path())
-    assert picture.width > 4 * picture.height
+    image = PIL.Image.open(waiting.value.path())
+    assert image.width > 4 * image.height
 
 
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory):
-    """A photo as a camera has it: large, JPEG, and turned by its EXIF data."""
+    """A photo from a camera: a large JPEG, rotated by its EXIF data."""
     path = tmp_path_factory.mktemp("camera") / "Ünser Foto, 1.JPG"
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
@@ -208,7 +208,7 @@ def test_more_photos_than_a_request_may_have_are_one_download(page, casmap, tmp_
     assert sum("/api/annotations" in url for url in asked) == 2
 
 
-def test_the_chosen_mapping_is_the_one_that_annotates(page) -> None:
+def test_the_selected_mapping_writes_the_annotations(page) -> None:
     drop(page, free_photos()[0])
     page.locator("article canvas").nth(4).wait_for()
     page.select_option("#mapping", "second")
@@ -217,12 +217,12 @@ def test_the_chosen_mapping_is_the_one_that_annotates(page) -> None:
     assert "mapping=second" in asked.value.url
 
 
-def test_a_download_that_is_refused_says_why(browser, start) -> None:
+def test_a_rejected_download_shows_the_reason(browser, start) -> None:
     small = start("--megabytes", "1")
     page = browser.new_page()
     page.goto(small.address)
     page.locator("#free button").first.wait_for()
-    for number in range(4):  # each below the limit, not all together
+    for number in range(4):  # each is below the limit, all together are not
         page.locator("#free button").nth(number).click()
     page.locator("article canvas").nth(19).wait_for()
     page.click("#coco")
@@ -234,7 +234,7 @@ def test_a_download_that_is_refused_says_why(browser, start) -> None:
 
 @pytest.fixture(scope="module")
 def flat(start, tmp_path_factory):
-    """A server whose mapping finds the same everywhere, as a decoder that has learned nothing does."""
+    """A server with a mapping that gives flat masks."""
     from casmap.models.classifier import Classifier
     from casmap.models.decoder import Decoder
     from casmap.models.files import save_mapping
@@ -276,7 +276,7 @@ def test_less_than_a_grey_level_is_flat(page) -> None:
     assert page.evaluate("[[7, 7, 7], [7, 8, 7], [0, 0], [0, 255]].map(isFlat)") == [True, False, True, False]
 
 
-def test_the_page_fits_a_phone_and_follows_the_dark(page) -> None:
+def test_the_page_fits_a_phone_and_has_a_dark_mode(page) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     drop(page, free_photos()[0])
     page.locator("article canvas").nth(4).wait_for()
@@ -286,7 +286,7 @@ def test_the_page_fits_a_phone_and_follows_the_dark(page) -> None:
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
 
 
-def test_everything_that_acts_has_a_name(page) -> None:
+def test_every_control_has_an_accessible_name(page) -> None:
     drop(page, free_photos()[0])
     page.locator("article canvas").nth(4).wait_for()
     for handle in page.locator("button, input, select, canvas").element_handles():

@@ -1,4 +1,4 @@
-"""The interface, asked what nobody would ask: schemathesis makes requests from its own description."""
+"""Fuzzing of the HTTP API: schemathesis generates requests from the OpenAPI description."""
 
 import pytest
 
@@ -14,9 +14,9 @@ schema = schemathesis.openapi.from_asgi("/api/openapi.json", create_app({"casmap
 
 @schema.parametrize()
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
-def test_no_request_makes_it_stumble(case) -> None:
+def test_no_request_causes_a_server_error(case) -> None:
     response = case.call()
     assert response.status_code < 500
-    # A batch answers for each file, whatever is in it; of bytes that are no photo there are no annotations.
+    # A batch has a result for every file, also an invalid one; bytes that are not a photo have no annotations.
     excluded = {"/api/batch": [negative_data_rejection], "/api/annotations": [positive_data_acceptance]}
     case.validate_response(response, excluded_checks=excluded.get(case.path, []))
