@@ -201,7 +201,7 @@ def test_names_are_below_the_folder_given_with_the_class_of_a_single_one(photos,
 def test_nothing_is_written_over(photos, tmp_path, form) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="already holds something"):
+    with pytest.raises(UserError, match="is not empty"):
         annotate(photos, format=form, out=tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 

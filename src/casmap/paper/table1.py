@@ -111,8 +111,8 @@ def notes(table: Table1) -> str:
         "LE: the box around the largest component of m >= alpha mean m, alpha = 1. Own alpha: the best of 0.1, 0.2, "
         "... 3.0 on one half of the photos, used on the other half.",
         f"Authors' rules: {rules}." if rules else "",
-        f"given: the input besides the photo. {ours.name} - row: LE of {ours.name} at alpha 1 minus the lowest LE of the "
-        "row on these photos, paired: below 0 the row is worse.",
+        f"given: the input besides the photo. {ours.name} - row: LE of {ours.name} at alpha 1 minus the lowest LE of "
+        "the row on these photos, paired: below 0 the row is worse.",
         "ms: time for a photo, the median of several rounds in one run; for methods measured on few photos, the time "
         "when their maps were computed.",
         f"The classifier in {ours.name} alone, in the same runtime, takes {_milliseconds(alone)} ms, {ours.name} "
