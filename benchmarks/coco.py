@@ -36,9 +36,7 @@ def main() -> None:
             scorer.evaluate()
             scorer.accumulate()
             scorer.summarize()
-            line = ", ".join(
-                f"{name} {100 * value:.1f}" for name, value in zip(MEASURES, scorer.stats, strict=False)
-            )
+            line = ", ".join(f"{name} {100 * value:.1f}" for name, value in zip(MEASURES, scorer.stats, strict=False))
             print(f"{kind}: {line}, {len(coco.imgs)} photos")
 
 

@@ -269,7 +269,7 @@ def test_the_share_of_the_validation_split_can_be_chosen(photos, tmp_path, val) 
 def test_nothing_is_written_over(photos, tmp_path, form) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(UserError, match="already holds something"):
+    with pytest.raises(UserError, match="is not empty"):
         annotate(photos, format=form, out=tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
 

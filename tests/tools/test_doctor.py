@@ -34,7 +34,7 @@ def test_a_missing_extra_has_a_remedy(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(doctor, "version", version)
     peers = next(finding for finding in examine(tmp_path) if finding.what == "casmap[peers]")
     assert not peers.well
-    assert peers.found == "without captum, zennit"
+    assert peers.found == "missing: captum, zennit"
     assert peers.advice == install_hint("peers")
 
 
