@@ -21,16 +21,18 @@ class WriteOptions:
     """Options of single formats.
 
     rle: in COCO, exact pixels with holes as run lengths, instead of polygons, which tools can edit.
-    prefix: in Label Studio, the text before a photo's name in its address; the default is for files on its server.
+    prefix: in Label Studio, the text before a photo's name in its address; None: for files that its server reads.
+    folder: the name of the folder of photos, which Label Studio's addresses start with.
     val: in YOLO, the share of the photos in the validation split; 0 writes no split, but Ultralytics needs one.
 
     >>> WriteOptions(rle=True)
-    WriteOptions(rle=True, prefix='/data/local-files/?d=', val=0.1)
+    WriteOptions(rle=True, prefix=None, val=0.1, folder='')
     """
 
     rle: bool = False
-    prefix: str = "/data/local-files/?d="
+    prefix: str | None = None
     val: float = 0.1
+    folder: str = ""
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,8 @@ def annotate(
     alpha: Alpha = 1.0,
     rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
-        str, typer.Option(help="label-studio: text before the file name in a photo's URL")
+        str | None,
+        typer.Option(help="label-studio: text before the file name in a photo's URL (default: for local files)"),
     ] = WriteOptions.prefix,
     val: Annotated[
         float, typer.Option(min=0, max=1, help="yolo: share of the photos in the validation split")

@@ -32,7 +32,7 @@ def annotate(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
-    rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, val: float = WriteOptions.val,
+    rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix, val: float = WriteOptions.val,
     reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
     """Find the objects in photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
@@ -79,5 +79,5 @@ def annotate(
             skipped += done.skipped
     if not labelled:
         raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
-    path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val))
+    path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
     return AnnotationResult(path, labelled, skipped)

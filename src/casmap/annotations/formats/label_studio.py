@@ -19,6 +19,7 @@ from casmap.io.atomic import write_whole
 from casmap.version import __version__
 
 TASKS, CONFIG = "tasks.json", "config.xml"
+LOCAL_FILES = "/data/local-files/?d="  # followed by a path below Label Studio's document root
 KINDS = ("rectanglelabels", "polygonlabels")
 
 
@@ -86,7 +87,14 @@ def _parse_object(region: dict[str, Any]) -> AnnotatedObject:
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write tasks.json and config.xml; an address is the prefix and the name relative to the folder of photos."""
+    """Write tasks.json and config.xml; an address is the prefix and the name relative to the folder of photos.
+
+    Without a prefix, the address starts with the name of that folder: Label Studio's document root is its parent,
+    because Label Studio refuses the document root itself as a storage.
+    """
+    prefix = options.prefix
+    if prefix is None:
+        prefix = LOCAL_FILES + (f"{quote(options.folder)}/" if options.folder else "")
     tasks = []
     for photo in photos:
         prediction = {
@@ -94,7 +102,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
             "score": round(max((one.score for one in photo.objects), default=0.0), 4),
             "result": [region for number, one in enumerate(photo.objects) for region in _regions(one, photo, number)],
         }
-        tasks.append({"data": {"image": f"{options.prefix}{quote(photo.name)}"}, "predictions": [prediction]})
+        tasks.append({"data": {"image": f"{prefix}{quote(photo.name)}"}, "predictions": [prediction]})
     write_whole(out / TASKS, json.dumps(tasks) + "\n")
     view = ElementTree.Element("View")  # the labelling interface
     ElementTree.SubElement(view, "Image", name="image", value="$image")
