@@ -1,4 +1,4 @@
-"""YOLO's folders as other tools write them, and as they arrive damaged."""
+"""YOLO data sets of other tools, damaged ones, and the splits that casmap writes."""
 
 import builtins
 from pathlib import Path
@@ -7,10 +7,12 @@ import numpy as np
 import PIL.Image
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled
 from casmap.annotations.types import Kind
+from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UserError
 
@@ -100,6 +102,17 @@ def test_one_photo_has_no_validation_split(tmp_path, monkeypatch):
     assert yaml.safe_load(path.read_text()) == {"train": "images", "names": {0: "cat"}}
 
 
+@pytest.mark.parametrize(("share", "count"), [("0.5", 2), ("1", 3)])
+def test_the_command_sets_the_share_of_the_validation_split(tmp_path, share, count):
+    for number in range(4):
+        PIL.Image.new("RGB", (20, 10)).save(tmp_path / f"{number}.png")
+    arguments = ["annotate", str(tmp_path / "*.png"), "--format", "yolo", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*arguments, "--val", share])
+    assert done.exit_code == 0, done.output
+    assert "the class is 'object'" in done.output.replace("\n", " ")
+    assert len((tmp_path / "out" / "val.txt").read_text().splitlines()) == count
+
+
 def test_a_name_that_a_list_cannot_represent_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="The lists of YOLO cannot represent the name"):
@@ -129,13 +142,13 @@ def test_bad_lines_are_named_and_the_others_stay(dataset):
 
 
 @pytest.mark.parametrize("text", ["", "names", "names: cat", "train: images", "names: [", "- 1", "names: \x00"])
-def test_a_data_yaml_without_names_is_one_sentence(dataset, text):
+def test_a_data_yaml_without_names_gives_a_one_sentence_error(dataset, text):
     root = dataset(text, a="0 0.5 0.5 1 1")
     with pytest.raises(UserError, match=r"data\.yaml must be a YAML file with the names of the classes.*\.$"):
         PhotoFolder(root / "images", root)
 
 
-def test_without_pyyaml_the_sentence_says_what_to_install(dataset, monkeypatch):
+def test_without_pyyaml_the_error_names_the_package(dataset, monkeypatch):
     root, real = dataset(a="0 0.5 0.5 1 1"), builtins.__import__
 
     def without(name, *more, **options):

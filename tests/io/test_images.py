@@ -1,4 +1,4 @@
-"""Real files of every kind, good and bad, through the one door for photos."""
+"""Open photos from valid and damaged files, bytes, arrays and tensors; find files."""
 
 import io
 import os
@@ -33,7 +33,7 @@ def saved(image, path, **options):
 
 
 def png_header(width, height):
-    """A PNG file that claims a size and holds no pixels."""
+    """Return a PNG file with a size in its header and no pixels."""
 
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -43,7 +43,7 @@ def png_header(width, height):
 
 
 def refusal(source):
-    """The one sentence with which a source is refused."""
+    """Return the one-sentence error for a source."""
     with pytest.raises(UnreadableImage) as caught:
         open_image(source)
     sentence = str(caught.value)
@@ -52,7 +52,7 @@ def refusal(source):
     return sentence
 
 
-# ---------------------------------------------------------------------------------------------- what opens
+# ---------------------------------------------------------------------------------------------- valid input
 
 
 def test_rgb_is_the_same_from_path_text_bytes_pillow_and_array(tmp_path):
@@ -175,7 +175,7 @@ def test_large_photos_open_without_a_warning(monkeypatch):
         assert open_image(encode_png(noise(10, 15))).shape == (10, 15, 3)
 
 
-# ---------------------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------------------- invalid input
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "tif", "webp", "bmp"])
@@ -240,7 +240,7 @@ def test_bombs_are_refused_by_their_header(tmp_path, monkeypatch, pillows_limit)
     assert "million pixels" in refusal(path)
 
 
-def test_the_limit_is_ours_and_the_pixels_are_never_decoded(monkeypatch):
+def test_casmaps_own_limit_applies_before_decoding(monkeypatch):
     monkeypatch.setattr(images, "MAX_PIXELS", 99)
     lazy = PIL.Image.open(io.BytesIO(encode_png(noise(10, 10))))
     monkeypatch.setattr(lazy, "load", lambda: pytest.fail("decoded"))
@@ -267,18 +267,18 @@ def test_the_limit_is_ours_and_the_pixels_are_never_decoded(monkeypatch):
         [[1, 2]],
     ],
 )
-def test_what_is_no_photo_is_a_value_error_that_says_what_is_accepted(source):
-    said = refusal(source)
-    assert "cannot be used" in said
-    assert "a photo is a path, bytes, an open binary file, a Pillow image, an array (H, W)" in said
+def test_a_source_that_is_not_a_photo_gives_a_value_error_that_lists_what_is_accepted(source):
+    message = refusal(source)
+    assert "cannot be used" in message
+    assert "a photo is a path, bytes, an open binary file, a Pillow image, an array (H, W)" in message
     with pytest.raises(ValueError, match="cannot be used"):
         open_image(source)
 
 
 @pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"no image", "missing.jpg"])
 def test_what_cannot_be_opened_is_an_os_error_that_names_it(source):
-    said = refusal(source)
-    assert said.startswith(source if isinstance(source, str) else "The given image")
+    message = refusal(source)
+    assert message.startswith(source if isinstance(source, str) else "The given image")
     with pytest.raises(OSError, match=r"cannot be opened|does not exist|is not an image"):
         open_image(source)
 
@@ -317,7 +317,7 @@ def test_an_open_file_and_a_path_like_are_the_same_photo(tmp_path):
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.data())
-def test_damaged_bytes_open_or_are_refused_and_never_do_anything_else(kind, data):
+def test_damaged_bytes_open_or_raise_unreadable_image(kind, data):
     stream = io.BytesIO()
     PIL.Image.fromarray(noise(24, 32)).save(stream, kind)
     content = bytearray(stream.getvalue())
@@ -395,6 +395,6 @@ def test_order_is_kept_and_each_comes_once(folder, monkeypatch):
         ("folder.png", "no image in the folder"),
     ],
 )
-def test_a_source_that_gives_nothing_is_said(folder, source, sentence):
+def test_a_source_without_images_is_an_error(folder, source, sentence):
     with pytest.raises(UserError, match=sentence):
         find_images([folder / "a.png", folder / source])
