@@ -19,12 +19,12 @@ torch.manual_seed(0)
 f = to_device(Classifier("lite0", 1000), torch.device("cpu"))
 for side, learns in ((224, False), (416, False), (160, True)):
     f.train(learns)
-    pictures = torch.randn(16, 3, side, side).contiguous(memory_format=torch.channels_last)
+    images = torch.randn(16, 3, side, side).contiguous(memory_format=torch.channels_last)
     seconds = []
     for _ in range(6):
         began = time.perf_counter()
         with torch.set_grad_enabled(learns):
-            loss = f(pictures).square().mean()
+            loss = f(images).square().mean()
         if learns:
             loss.backward()
         seconds.append(time.perf_counter() - began)

@@ -203,9 +203,9 @@ def test_a_dry_run_counts_the_papers_steps_and_names_its_classifiers(casmap, map
     ("options", "word"),
     [
         (["--quick", "--paper"], "Choose one of --quick, --paper and --recipe"),
-        (["--paper"], "--paper is on ImageNet"),
+        (["--paper"], "--paper needs ImageNet"),
         (["nowhere"], "nowhere"),
-        (["nowhere", "--quick"], "--quick is on scenes"),
+        (["nowhere", "--quick"], "--quick uses scenes"),
         (["scenes:photos=nine"], "photos"),
         (["--recipe", "nowhere.toml"], "nowhere.toml"),
         (["scenes:classes=3,photos=9,size=32"], "3 are too few"),

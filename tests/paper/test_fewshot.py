@@ -19,7 +19,7 @@ def test_each_count_is_trained_for_the_same_steps_with_either_f0(small, tmp_path
     assert len(list(tmp_path.glob("trainings/classifier-*"))) == 3
     last = [str(cell) for cell in outcome.rows[-1][1:]]
     assert last[0] == last[1]
-    assert {(record["photos a class"], record["f(0)"]) for record in outcome.records} == {
+    assert {(record["photos per class"], record["f(0)"]) for record in outcome.records} == {
         (count, name) for count in ("1", "3", 6.0) for name in ("f(0) from all photos", "f(0) from the same few")
     }
 

@@ -115,7 +115,7 @@ def test_mappings_alone_need_classifiers_and_none_may_be_called_random(setting, 
     (tmp_path / "random").mkdir()
     mapping = tmp_path / "random" / "mapping.onnx"
     mapping.write_bytes(SHIPPED.read_bytes())
-    with pytest.raises(UserError, match="cannot be called 'random'"):
+    with pytest.raises(UserError, match="cannot be named 'random'"):
         run_figure3(setting, mappings=[mapping], classifiers=["lite0"], out=tmp_path / "out")
 
 

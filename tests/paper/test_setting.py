@@ -47,13 +47,13 @@ def test_a_folder_with_splits_needs_no_other_to_measure_on(tmp_path, training, t
 
 def test_a_folder_without_splits_needs_another_to_measure_on(tmp_path) -> None:
     write_photos(Scenes(classes=2, photos=4, size=32), tmp_path)
-    with pytest.raises(UserError, match="has no splits: name photos to measure on with --test"):
+    with pytest.raises(UserError, match="has no splits: name the photos for measuring with --test"):
         find_setting(str(tmp_path / "photos")).held_out_photos()
 
 
 def test_what_cannot_be_measured_is_said_at_once(tmp_path) -> None:
     other = find_setting("scenes:classes=2,photos=4", test="scenes:classes=3,photos=6")
-    with pytest.raises(UserError, match="photos of 'class-02' to measure on, and none to train on"):
+    with pytest.raises(UserError, match="photos of 'class-02' for measuring, but none for training"):
         other.both()
     write_photos(Scenes(classes=2, photos=4, size=32), tmp_path)
     bare = find_setting("scenes:classes=2,photos=4", test=str(tmp_path / "photos"))
@@ -78,8 +78,8 @@ def test_the_key_of_photos_changes_with_them() -> None:
     [
         ({"quick": True, "paper": True}, "Choose one of --quick, --paper and --recipe"),
         ({"quick": True, "recipe": "photos"}, "Choose one of"),
-        ({"paper": True}, "--paper is on ImageNet: name its folder"),
-        ({"data": "photos/", "quick": True}, "--quick is on scenes"),
+        ({"paper": True}, "--paper needs ImageNet: name its folder"),
+        ({"data": "photos/", "quick": True}, "--quick uses scenes"),
         ({"recipe": "nobody's"}, "There is no recipe"),
     ],
 )

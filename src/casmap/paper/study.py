@@ -24,14 +24,14 @@ class Study:
     {'LE': 0.3}
     >>> Study(folder, {"seed": 1})
     Traceback (most recent call last):
-    casmap.errors.UserError: ... was begun with seed = 0, not 1: go on with the same options, or choose another --out.
+    casmap.errors.UserError: ... was begun with seed = 0, not 1: use the same options, or choose another --out.
     """
 
     def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self.folder, kept = folder, folder / "options.json"
         if kept.exists():
             read_options(kept, DAMAGED)
-        keep_options(kept, options, "go on with the same options, or choose another --out")
+        keep_options(kept, options, "use the same options, or choose another --out")
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The result of `make`, from now or from an earlier run."""
