@@ -64,7 +64,7 @@ def test_the_quickstart_prints_what_the_page_shows(page, casmap, photo, capsys) 
     done = casmap("extract", "photo.jpg")
     assert done.code == 0, done.complained
     line = (photo.parent / "maps" / "boxes.jsonl").read_text()
-    assert shown[0].split() == [*done.said.split(), *re.sub(r'"photo": "[^"]*"', '"photo": "photo.jpg"', line).split()]
+    assert shown[0].split() == [*done.said.split(), *re.sub(r'"folder": "[^"]*"', '"folder": "/home/me"', line).split()]
     run_examples(text)
     assert shown[1] == capsys.readouterr().out
 

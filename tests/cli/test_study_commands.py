@@ -136,7 +136,7 @@ def test_a_study_writes_its_files_and_other_options_are_refused(casmap, small, t
     }
     before = {path: path.read_bytes() for path in (tmp_path / "studies").rglob("*.*")}
     sentence = casmap("study", "statistics", *small, "--seed", "3").sentence()
-    assert "was begun with recipe.seed = 0, not 3" in sentence
+    assert "was started with recipe.seed = 0, not 3" in sentence
     assert {path: path.read_bytes() for path in (tmp_path / "studies").rglob("*.*")} == before  # nothing is trained
     assert casmap("study", "statistics", *small).code == 0
     assert (folder / "statistics.json").read_bytes() == before[folder / "statistics.json"]
@@ -183,7 +183,7 @@ def test_figure3_uses_classifiers_of_casmap_classifier(casmap, mapping, tmp_path
 def test_a_dry_run_of_the_paper_prints_its_cost_and_writes_nothing(casmap, files, tmp_path, name):
     done = casmap("study", name, "--paper", "--dry-run")
     assert done.code == 0, done.complained
-    for word in ("runs", "Algorithm 1", "disk", "memory", "in all"):
+    for word in ("runs", "Algorithm 1", "disk", "memory", "total"):
         assert word in done.said
     assert files(tmp_path) == []
 

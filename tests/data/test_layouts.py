@@ -328,7 +328,7 @@ def test_training_uses_classes_from_annotations_and_never_reads_boxes(tmp_path, 
     options = {**small, "backbone": "test_resnet", "pretrained": False}
     trained = train(tmp_path / "photos", out=tmp_path / "run", boxes=boxes, reporter=reporter, **options)
     assert trained.mapping.exists()
-    assert "2 photos of 2 classes. Chosen:" in messages
+    assert "Found 2 photos of 2 classes." in messages
     assert any(f"--boxes {boxes}" in line for line in messages)
 
 

@@ -40,7 +40,7 @@ def test_what_is_for_training_only_is_said(tmp_path) -> None:
 
 def test_another_drawing_in_the_same_folder_is_refused(tmp_path) -> None:
     run_figure1(backbone="test_resnet", classes=7, size=64, out=tmp_path)
-    with pytest.raises(UserError, match="was begun with classes = 7, not 8"):
+    with pytest.raises(UserError, match="was started with classes = 7, not 8"):
         run_figure1(backbone="test_resnet", classes=8, size=64, out=tmp_path)
 
 

@@ -38,7 +38,7 @@ def test_parts_of_names_that_look_alike_are_kept_apart(tmp_path) -> None:
 def test_other_options_are_refused_and_the_difference_is_named(tmp_path, now, told) -> None:
     Study(tmp_path, {"seed": 0, "data": "scenes"})
     before = (tmp_path / "options.json").read_bytes()
-    with pytest.raises(UserError, match=f"was begun with {told}: use the same options"):
+    with pytest.raises(UserError, match=f"was started with {told}: use the same options"):
         Study(tmp_path, now)
     assert (tmp_path / "options.json").read_bytes() == before
 

@@ -313,11 +313,11 @@ def test_maps_of_another_classifier_or_other_photos_are_not_taken(folder, table,
     rest = {"mappings": [folder / "mine" / "mapping.safetensors"], "out": tmp_path / "out", "only": ["CAM"]}
     photos, same = str(folder / "scenes" / "photos"), str(folder / "classifier.safetensors")
     masks = folder / "scenes" / "masks"
-    with pytest.raises(UserError, match=r"out was begun with classifier = '\w{8}', not '\w{8}': .* another --out"):
+    with pytest.raises(UserError, match=r"out was started with classifier = '\w{8}', not '\w{8}': .* another --out"):
         run_table1(photos, classifier=str(other), masks=masks, size=SIZE, **rest)
-    with pytest.raises(UserError, match="was begun with size = 64, not 128"):
+    with pytest.raises(UserError, match="was started with size = 64, not 128"):
         run_table1(photos, classifier=same, masks=masks, size=2 * SIZE, **rest)
-    with pytest.raises(UserError, match="was begun with photos = "):
+    with pytest.raises(UserError, match="was started with photos = "):
         run_table1("scenes:classes=3,photos=8,size=64", classifier=same, size=SIZE, **rest)
 
 
@@ -335,7 +335,7 @@ def test_a_folder_of_0_1_0_goes_on_if_its_setting_is_the_same(folder, table, tmp
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "maps").rglob("*.npz")} == before
     (tmp_path / "out" / "options.json").unlink()
     (tmp_path / "out" / "setting.json").write_text(json.dumps(setting | {"size": 32}))
-    with pytest.raises(UserError, match="was begun with size = 32, not 64"):
+    with pytest.raises(UserError, match="was started with size = 32, not 64"):
         run(folder, out=tmp_path / "out")
 
 

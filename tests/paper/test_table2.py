@@ -87,7 +87,7 @@ def test_a_study_stopped_in_the_middle_ends_as_one_that_was_not(small, tmp_path,
 
 def test_other_options_in_the_same_folder_are_refused(folder, small) -> None:
     run_table2(small, out=folder)
-    with pytest.raises(UserError, match=r"table2 was begun with recipe.steps = 4, not 5"):
+    with pytest.raises(UserError, match=r"table2 was started with recipe.steps = 4, not 5"):
         run_table2(replace(small, recipe=small.recipe.replace(steps=5)), out=folder)
 
 
@@ -134,7 +134,7 @@ def test_its_files_are_written(folder, small) -> None:
 
 def test_a_photo_less_to_measure_on_is_another_study(folder, small) -> None:
     run_table2(small, out=folder)
-    with pytest.raises(UserError, match="was begun with test = "):
+    with pytest.raises(UserError, match="was started with test = "):
         run_table2(replace(small, test=small.test.replace("photos=40", "photos=39")), out=folder)
 
 
@@ -144,7 +144,7 @@ def test_photos_that_changed_under_the_same_name_are_noticed(tmp_path, small) ->
     setting = replace(setting, masks=tmp_path / "data" / "masks")
     run_table2(setting, out=tmp_path / "out")
     next((tmp_path / "data" / "photos").rglob("*.png")).unlink()
-    with pytest.raises(UserError, match=r"was begun with photos to measure on = '6 photos, .*', not '5 photos, "):
+    with pytest.raises(UserError, match=r"was started with photos to measure on = '6 photos, .*', not '5 photos, "):
         run_table2(setting, out=tmp_path / "out")
 
 

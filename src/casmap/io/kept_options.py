@@ -17,7 +17,7 @@ def keep_options(path: Path, options: dict[str, Any], advice: str = "choose anot
     >>> keep_options(path, {"seed": 0})
     >>> keep_options(path, {"seed": 1})
     Traceback (most recent call last):
-    casmap.errors.UserError: ... was begun with seed = 0, not 1: choose another --out.
+    casmap.errors.UserError: ... was started with seed = 0, not 1: choose another --out.
     """
     options = json.loads(json.dumps(options))  # as they will be read
     if path.exists():
@@ -32,7 +32,7 @@ def compare_options(
     """Raise UserError for the first option that differs."""
     for key in dict.fromkeys([*now, *before]):
         if key not in ignored and before.get(key) != now.get(key):
-            raise UserError(f"{folder} was begun with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
+            raise UserError(f"{folder} was started with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
 
 
 def read_options(path: Path, advice: str = "choose another --out") -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Study:
     {'LE': 0.3}
     >>> Study(folder, {"seed": 1})
     Traceback (most recent call last):
-    casmap.errors.UserError: ... was begun with seed = 0, not 1: use the same options, or choose another --out.
+    casmap.errors.UserError: ... was started with seed = 0, not 1: use the same options, or choose another --out.
     """
 
     def __init__(self, folder: Path, options: dict[str, Any]) -> None:
