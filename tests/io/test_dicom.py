@@ -1,7 +1,9 @@
 """DICOM files, and grey images of more than 8 bits."""
 
+import io
 import json
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -139,3 +141,40 @@ def test_training_accepts_16_bit_grey_images(casmap, tmp_path) -> None:
     done = casmap("extract", "scans", "--mapping", "run/mapping.safetensors", "--out", "maps")
     assert done.code == 0, done.complained
     assert len((tmp_path / "maps" / "boxes.jsonl").read_text().splitlines()) == 8
+
+
+def deflated(scan: Path, zeros: int) -> bytes:
+    """A valid deflated file whose private attribute inflates to many zeros, before Rows and Columns are known."""
+    data = pydicom.dcmread(scan)
+    data.add_new(0x00090010, "LO", "casmap")
+    data.add_new(0x00091001, "OB", bytes(zeros))
+    data.file_meta.TransferSyntaxUID = pydicom.uid.DeflatedExplicitVRLittleEndian
+    content = io.BytesIO()
+    data.save_as(content, enforce_file_format=True)
+    return content.getvalue()
+
+
+def test_a_deflated_file_is_refused_before_it_is_inflated(scan) -> None:
+    content = deflated(scan, 10**9)
+    assert len(content) < 2 * 10**6
+    (path := scan.with_name("deflated.dcm")).write_bytes(content)
+    tracemalloc.start()
+    for source in (content, path):
+        with pytest.raises(UnreadableImage, match="its transfer syntax is deflated, which is not supported"):
+            open_image(source)
+        assert image_size(source) is None
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10**8
+
+
+def test_the_transfer_syntax_is_found_behind_other_attributes_of_the_header(scan) -> None:
+    content = deflated(scan, 10)
+    meta = pydicom.dcmread(io.BytesIO(content), stop_before_pixels=True).file_meta
+    meta.PrivateInformationCreatorUID, meta.PrivateInformation = "1.2.3", bytes(100_000)
+    (path := scan.with_name("deflated.dcm")).write_bytes(content)
+    data = pydicom.dcmread(path)
+    data.file_meta = meta
+    data.save_as(path, enforce_file_format=True)
+    with pytest.raises(UnreadableImage, match="deflated"):
+        open_image(path)

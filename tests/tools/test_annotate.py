@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -86,9 +85,9 @@ def test_yolo_is_read_by_supervision(photos, tmp_path, form) -> None:
     read = {}
     for file, _, detections in data:
         assert len(detections) == 1
-        read[os.stat(file).st_ino] = data.classes[int(detections.class_id[0])], detections.xyxy[0]
+        read[Path(file).read_bytes()] = data.classes[int(detections.class_id[0])], detections.xyxy[0]
     for photo in labelled:
-        label, box = read[os.stat(photo.file).st_ino]  # its image is a second name of the photo
+        label, box = read[Path(photo.file).read_bytes()]
         assert label == Path(photo.name).parent.name
         np.testing.assert_allclose(box, photo.objects[0].box, atol=1.5)
 
@@ -114,9 +113,9 @@ def test_voc_is_read_by_supervision_lxml_and_ourselves(photos, tmp_path) -> None
     path, labelled = done.path, done.photos
     images = tmp_path / "out" / "JPEGImages"
     data = sv.DetectionDataset.from_pascal_voc(str(images), str(path))
-    boxes = {os.stat(file).st_ino: detections.xyxy[0] for file, _, detections in data}
+    boxes = {Path(file).read_bytes(): detections.xyxy[0] for file, _, detections in data}
     for photo in labelled:
-        np.testing.assert_allclose(boxes[os.stat(photo.file).st_ino], photo.objects[0].box, atol=1)
+        np.testing.assert_allclose(boxes[Path(photo.file).read_bytes()], photo.objects[0].box, atol=1)
     for file in path.glob("*.xml"):
         root = etree.parse(file).getroot()
         width, height = (int(root.findtext(f"size/{key}")) for key in ("width", "height"))
@@ -125,9 +124,9 @@ def test_voc_is_read_by_supervision_lxml_and_ourselves(photos, tmp_path) -> None
         assert 1 <= low[1] <= high[1] <= height
         assert root.findtext("object/name") in NAMES
     again = open_photos(str(tmp_path / "out"), split="all")
-    by_file = {os.stat(photo.file).st_ino: photo for photo in labelled}
+    by_file = {Path(photo.file).read_bytes(): photo for photo in labelled}
     for index, name in enumerate(again.names):
-        photo = by_file[os.stat(images / Path(name).name).st_ino]
+        photo = by_file[Path(images / Path(name).name).read_bytes()]
         assert again.annotation(index).boxes.tolist() == [list(map(float, photo.objects[0].box))]
 
 
@@ -314,10 +313,10 @@ def test_what_is_written_comes_back(photos, tmp_path, form) -> None:
     done = annotate(photos, format=form, out=tmp_path / "out")
     own = next((folder for name in ("images", "JPEGImages") if (folder := tmp_path / "out" / name).is_dir()), photos)
     data = PhotoFolder(own, done.path)
-    by_file = {os.stat(data.path(index)).st_ino: index for index in range(len(data))}
+    by_file = {Path(data.path(index)).read_bytes(): index for index in range(len(data))}
     for photo in done.photos:
         (one,) = photo.objects
-        index = by_file[os.stat(photo.file).st_ino]
+        index = by_file[Path(photo.file).read_bytes()]
         found = data.annotation(index)
         np.testing.assert_allclose(found.boxes, [one.box], atol=0.3)
         assert data.classes[data.labels[index]] == one.label
@@ -333,3 +332,21 @@ def test_several_sources_may_be_given(photos, tmp_path) -> None:
 def test_a_format_that_nobody_knows_is_one_sentence(photos, tmp_path) -> None:
     with pytest.raises(UserError, match=r"There is no annotation format 'dots': choose from coco, csv, .*\.$"):
         annotate(photos, format="dots", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", ["yolo", "yolo-seg", "voc"])
+def test_the_users_own_photos_stay_as_they_are(photos, tmp_path, form) -> None:
+    """A hard link shared its permissions and its content with the photo."""
+    folder = tmp_path / "mine"
+    shutil.copytree(photos, folder)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for number, path in enumerate(files):
+        path.chmod(0o400 if number % 2 else 0o600)
+    before = [(path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes()) for path in files]
+    annotate(folder, format=form, out=tmp_path / "out")
+    copies = list((tmp_path / "out").rglob("*.jpg"))
+    assert len(copies) == len(files)
+    assert sorted(path.read_bytes() for path in copies) == sorted(content for *_, content in before)
+    for copy in copies:
+        copy.write_bytes(b"edited")
+    assert [(path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes()) for path in files] == before

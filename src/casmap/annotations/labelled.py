@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,14 +58,24 @@ def labels_of(photos: Sequence[Labelled]) -> list[str]:
     return sorted({one.label for photo in photos for one in photo.objects})
 
 
-def link_photos(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
-    """Hard-link photos into a folder under unique names, or copy them; return the stem of each new file."""
+def copy_photos(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
+    """Copy photos into a folder under unique names; return the stem of each copy.
+
+    Copies, not links: whoever edits a copy, or changes its permissions, must not change the user's own photo. File
+    systems that can share blocks (Btrfs, XFS, APFS) do so.
+    """
     names = unique_names([photo.file for photo in photos])
     for file, stem in names.items():
-        with whole_file(folder / f"{stem}{file.suffix}") as temporary:
-            temporary.unlink()
-            try:
-                os.link(file.resolve(), temporary)
-            except OSError:  # another disk, or a file system without hard links
-                temporary.write_bytes(file.read_bytes())
+        copy = whole_file(folder / f"{stem}{file.suffix}")
+        with copy as temporary, open(file, "rb") as source, open(temporary, "wb") as target:
+            _copy(source.fileno(), target.fileno())
     return names
+
+
+def _copy(source: int, target: int) -> None:
+    """Copy a file in the kernel, which may share its blocks, or through this process where the kernel cannot."""
+    with suppress(OSError, AttributeError):  # not Linux, or two file systems
+        while os.copy_file_range(source, target, 2**30):
+            pass
+    while part := os.read(source, 2**20):  # from where the kernel stopped
+        os.write(target, part)

@@ -19,6 +19,7 @@ from casmap.io.arrays import Window
 from casmap.io.atomic import whole_file
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
 from casmap.io.find import UNSUPPORTED_SUFFIXES, base_folder, find_images
+from casmap.io.lock import locked
 from casmap.io.names import file_name, unique_names
 from casmap.io.outputs import BOXES, map_files, read_boxes
 from casmap.reporting import SILENT, Reporter
@@ -62,6 +63,15 @@ def extract(
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
     photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
+    with locked(out, reporter):
+        return _extract(photos, mapping, out, views, alpha, batch, device, window, reporter)
+
+
+def _extract(
+    photos: list[str | os.PathLike[str]], mapping: str | os.PathLike[str] | SaliencyMapper | None, out: Path,
+    views: Sequence[str], alpha: float, batch: int, device: str, window: Window | None, reporter: Reporter,
+) -> Extraction:  # fmt: skip
+    """Extract into a folder that no other process writes to."""
     paths, skipped = to_map(photos)
     base = base_folder(photos)
     earlier = read_boxes(out / BOXES)  # by absolute path

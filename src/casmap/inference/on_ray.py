@@ -18,6 +18,7 @@ from casmap.inference.objects import objects_of
 from casmap.inference.pipeline import BATCH, cores
 from casmap.io.atomic import remove_temporary_files, whole_file
 from casmap.io.kept_options import keep_options
+from casmap.io.lock import locked
 from casmap.reporting import SILENT, Reporter
 
 PART = 1000  # photos in a file
@@ -38,35 +39,37 @@ def extract_on_ray(
     import ray
 
     out = Path(out)
-    paths, foreign = to_map(photos)
-    file = Path(mapping or SHIPPED).resolve()
-    SaliencyMapper.load(file)  # a wrong file raises here, once
-    parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
-    keep_options(out / OPTIONS, options_of(paths, file, alpha, part))
-    missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]
-    if missing:
-        ray.init(
-            address=address, num_cpus=None if address else cores(), include_dashboard=False, log_to_driver=False,
-            logging_level=logging.ERROR, ignore_reinit_error=True,
-        )  # fmt: skip
-        try:
-            ray.data.DataContext.get_current().enable_progress_bars = False
-            items = [{"number": number, "paths": parts[number]} for number in missing]
-            worker: Any = PartMaker  # Ray accepts a class here; its type hints do not
-            made = ray.data.from_items(items, override_num_blocks=len(items)).map(
-                worker, fn_constructor_args=(file, out.resolve(), alpha), num_cpus=1, max_restarts=RETRIES,
-                max_task_retries=RETRIES, compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(items))),
+    with locked(out, reporter):
+        paths, foreign = to_map(photos)
+        file = Path(mapping or SHIPPED).resolve()
+        SaliencyMapper.load(file)  # a wrong file raises here, once
+        parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
+        keep_options(out / OPTIONS, options_of(paths, file, alpha, part))
+        missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]
+        if missing:
+            ray.init(
+                address=address, num_cpus=None if address else cores(), include_dashboard=False, log_to_driver=False,
+                logging_level=logging.ERROR, ignore_reinit_error=True,
             )  # fmt: skip
-            with reporter.progress("extracting", sum(len(parts[number]) for number in missing)) as advance:
-                for row in made.iter_rows():
-                    advance(row["photos"])
-        finally:
-            ray.shutdown()
-    remove_temporary_files(out)  # of workers that died
-    told = list(read_rows(out, len(parts), ["box", "error"]))
-    unread = [row["error"] for row in told if row["error"] is not None]
-    empty = sum(row["error"] is None and row["box"] is None for row in told)
-    return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
+            try:
+                ray.data.DataContext.get_current().enable_progress_bars = False
+                items = [{"number": number, "paths": parts[number]} for number in missing]
+                worker: Any = PartMaker  # Ray accepts a class here; its type hints do not
+                made = ray.data.from_items(items, override_num_blocks=len(items)).map(
+                    worker, fn_constructor_args=(file, out.resolve(), alpha), num_cpus=1, max_restarts=RETRIES,
+                    max_task_retries=RETRIES,
+                    compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(items))),
+                )  # fmt: skip
+                with reporter.progress("extracting", sum(len(parts[number]) for number in missing)) as advance:
+                    for row in made.iter_rows():
+                        advance(row["photos"])
+            finally:
+                ray.shutdown()
+        remove_temporary_files(out)  # of workers that died
+        rows = list(read_rows(out, len(parts), ["box", "error"]))
+        unread = [row["error"] for row in rows if row["error"] is not None]
+        empty = sum(row["error"] is None and row["box"] is None for row in rows)
+        return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
 
 
 class PartMaker:

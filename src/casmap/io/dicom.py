@@ -14,6 +14,8 @@ from casmap.io.atomic import whole_file
 
 SUFFIX = ".dcm"
 MASK = "casmap mask"
+TRANSFER_SYNTAX = 0x00020010
+FRAMES = "1.2.840.10008.1.2.8.1"  # Deflated Image Frame Compression
 # Attributes that describe the pixels of the medical image and do not hold for the mask.
 PIXEL_ATTRIBUTES = (
     "WindowCenter", "WindowWidth", "RescaleSlope", "RescaleIntercept", "RescaleType", "VOILUTSequence",
@@ -35,10 +37,31 @@ def is_dicom(source: Path | io.BytesIO) -> bool:
         return file.read(132)[128:] == b"DICM"
 
 
+def check_not_deflated(source: Path | io.BytesIO) -> None:
+    """Raise ValueError for a deflated file, before anything is inflated: 2 MB can become 4 GB.
+
+    Only the file meta information is read, which is never compressed.
+    """
+    from pydicom.filereader import data_element_generator
+    from pydicom.uid import DeflatedExplicitVRLittleEndian
+
+    with open(source, "rb") if isinstance(source, Path) else io.BytesIO(source.getbuffer()) as file:
+        file.seek(132)
+        # Group 2 is always explicit VR, little endian.
+        for element in data_element_generator(file, False, True, stop_when=lambda tag, *_: tag.group != 2):
+            if element.tag == TRANSFER_SYNTAX and _text(element.value) in (DeflatedExplicitVRLittleEndian, FRAMES):
+                raise ValueError("its transfer syntax is deflated, which is not supported: convert it first")
+
+
+def _text(value: object) -> str:
+    return value.decode("ascii", "replace").strip("\0 ") if isinstance(value, bytes) else str(value)
+
+
 def dicom_size(file: Path | io.BytesIO) -> tuple[int, int]:
     """Return width and height from the file's header."""
     from pydicom import dcmread
 
+    check_not_deflated(file)
     data = dcmread(file, stop_before_pixels=True)
     return int(data.get("Columns", 0)), int(data.get("Rows", 0))
 
@@ -53,6 +76,7 @@ def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None
     from pydicom.pixels.processing import apply_color_lut, apply_rescale, apply_voi
     from pydicom.pixels.utils import pixel_array
 
+    check_not_deflated(source)
     data = dcmread(source)
     pixels = int(data.get("Rows", 0)) * int(data.get("Columns", 0))
     if not 0 < pixels <= max_pixels:

@@ -14,6 +14,7 @@ from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline
 from casmap.io.find import base_folder
+from casmap.io.lock import LOCK, locked
 from casmap.reporting import SILENT, Reporter
 
 UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
@@ -43,41 +44,42 @@ def annotate(
     all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
     """
     out, written = Path(out), FORMATS[format]
-    if out.is_dir() and any(out.iterdir()):
-        raise UserError(f"{out} is not empty: choose another out (--out).")
-    photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
-    paths, skipped = to_map(photos)
-    if classes not in get_args(Classes):
-        raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
-    if isinstance(mapping, SaliencyMapper):
-        mapper = mapping
-    else:
-        mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
-    if classes == "predicted" and not mapper.network.predicts:
-        raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
-    if not paths:
-        raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
-    base = base_folder(photos)
-    names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
-    loose = [name for name in names.values() if len(name.parts) == 1]
-    if classes == "folder" and loose:
-        many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
-        reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
+    with locked(out, reporter):
+        if any(path.name != LOCK for path in out.iterdir()):
+            raise UserError(f"{out} is not empty: choose another out (--out).")
+        photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
+        paths, skipped = to_map(photos)
+        if classes not in get_args(Classes):
+            raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
+        if isinstance(mapping, SaliencyMapper):
+            mapper = mapping
+        else:
+            mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
+        if classes == "predicted" and not mapper.network.predicts:
+            raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
+        if not paths:
+            raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
+        base = base_folder(photos)
+        names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
+        loose = [name for name in names.values() if len(name.parts) == 1]
+        if classes == "folder" and loose:
+            many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
+            reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
 
-    def label(mapped: Mapped) -> Labelled:
-        path = Path(str(mapped.source))
-        name = names[path]
-        folder = name.parent.name or UNNAMED
-        label = {"folder": folder, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
-        found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
-        return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
+        def label(mapped: Mapped) -> Labelled:
+            path = Path(str(mapped.source))
+            name = names[path]
+            folder = name.parent.name or UNNAMED
+            label = {"folder": folder, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
+            found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
+            return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
 
-    labelled: list[Labelled] = []
-    with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
-        for done in pipeline:
-            labelled += done.made
-            skipped += done.skipped
-    if not labelled:
-        raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
-    path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
-    return AnnotationResult(path, labelled, skipped)
+        labelled: list[Labelled] = []
+        with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
+            for done in pipeline:
+                labelled += done.made
+                skipped += done.skipped
+        if not labelled:
+            raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
+        path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
+        return AnnotationResult(path, labelled, skipped)

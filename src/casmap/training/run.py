@@ -13,6 +13,7 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
 from casmap.io.atomic import remove_temporary_files, write_whole
 from casmap.io.kept_options import compare_options, read_options
+from casmap.io.lock import locked
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ONE_PROCESS, Processes, torchrun_id
@@ -55,26 +56,28 @@ class Run:
     def started(self, photos: PhotoSet) -> Iterator[None]:
         """Write the recipe and the photos' names; a UserError before anything is trained removes these files again."""
         description, saved = describe(photos), self.folder / "photos.json"
-        existed = self.folder.is_dir()
-        before = set(self.folder.iterdir()) if existed else set()
-        if not self.resumed:
-            write_whole(self.folder / "recipe.json", self.recipe.to_json())
-            write_whole(saved, description)
-        elif saved.exists() and saved.read_text() != description:
-            raise UserError(f"The run in {self.folder} was started with other photos: resume it with the same photos.")
-        if self.processes.ranks > 1:
-            write_whole(self.folder / TORCHRUN, torchrun_id())
-        if self.resumed:
-            remove_temporary_files(self.folder)
-        try:
-            yield
-        except UserError:
-            if not self.resumed and not any(self.folder.glob("*.safetensors")):
-                for path in set(self.folder.iterdir()) - before:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-                if not existed:
-                    self.folder.rmdir()
-            raise
+        with locked(self.folder, self.reporter):
+            before = set(self.folder.iterdir())
+            if not self.resumed:
+                if (self.folder / "recipe.json").exists():  # another process started a run here meanwhile
+                    raise holds_run(self.folder)
+                write_whole(self.folder / "recipe.json", self.recipe.to_json())
+                write_whole(saved, description)
+            elif saved.exists() and saved.read_text() != description:
+                raise UserError(
+                    f"The run in {self.folder} was started with other photos: resume it with the same photos."
+                )
+            if self.processes.ranks > 1:
+                write_whole(self.folder / TORCHRUN, torchrun_id())
+            if self.resumed:
+                remove_temporary_files(self.folder)
+            try:
+                yield
+            except UserError:
+                if not self.resumed and not any(self.folder.glob("*.safetensors")):
+                    for path in set(self.folder.iterdir()) - before:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                raise
 
     def message(self, text: str) -> None:
         """Report a line and write it to run.log."""

@@ -10,7 +10,7 @@ import numpy as np
 import PIL.Image
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
-from casmap.annotations.labelled import Labelled, link_photos
+from casmap.annotations.labelled import Labelled, copy_photos
 from casmap.annotations.regions import check_size, collect_objects, four_numbers, object_from_box
 from casmap.annotations.types import (
     NO_RECORD,
@@ -114,8 +114,8 @@ def voc_mask(path: Path, objects: Sequence[AnnotatedObject], size: Size) -> Mask
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write Annotations/, JPEGImages/ (hard links to the photos, or copies) and ImageSets/Main/all.txt."""
-    names = link_photos(photos, out / "JPEGImages")
+    """Write Annotations/, JPEGImages/ (copies of the photos) and ImageSets/Main/all.txt."""
+    names = copy_photos(photos, out / "JPEGImages")
     for photo in photos:
         root = ElementTree.Element("annotation")
         _add_texts(root, folder="JPEGImages", filename=f"{names[photo.file]}{photo.file.suffix}")

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
-from casmap.annotations.labelled import Labelled, Object, link_photos
+from casmap.annotations.labelled import Labelled, Object, copy_photos
 from casmap.annotations.regions import collect_objects, four_numbers, mask_of, object_from_box, object_from_polygon
 from casmap.annotations.types import (
     NO_RECORD,
@@ -92,12 +92,12 @@ def _mask(objects: Sequence[AnnotatedObject], size: Size) -> Mask | None:
 def write(
     photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions, outlines: bool = False
 ) -> Path:
-    """Write images/ (hard links to the photos, or copies), labels/, data.yaml, and the splits train.txt and val.txt.
+    """Write images/ (copies of the photos), labels/, data.yaml, and the splits train.txt and val.txt.
 
     Each photo is in one split only, chosen by a hash of its name, so it stays there when photos are added. Without
     photos for val, data.yaml has no `val`; Ultralytics requires one.
     """
-    names = link_photos(photos, out / "images")
+    names = copy_photos(photos, out / "images")
     for photo in photos:
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
         write_whole(out / "labels" / f"{names[photo.file]}.txt", "".join(f"{text}\n" for text in lines))

@@ -1,0 +1,88 @@
+"""One writer for each output folder: a lock that the kernel releases when its process ends, however it ends."""
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from casmap.errors import UserError
+from casmap.reporting import SILENT, Reporter
+
+LOCK = ".casmap.lock"
+
+
+@contextmanager
+def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
+    """Hold the lock of an output folder, or raise UserError that names the process that holds it.
+
+    The lock is `flock` on a hidden file, which is removed at the end. On file systems without locks (some network
+    drives) a warning says that nothing protects the folder. A folder that was created here and stays empty is removed.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with locked(folder):
+    ...     [path.name for path in folder.iterdir()]
+    ['.casmap.lock']
+    >>> list(folder.iterdir())
+    []
+    """
+    new = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = _acquire(folder / LOCK, reporter)
+    except OSError as error:
+        raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        if held is not None:
+            with suppress(OSError):
+                (folder / LOCK).unlink()  # while the lock is held: see _acquire
+            os.close(held)
+        if new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _acquire(path: Path, reporter: Reporter) -> int | None:
+    """The descriptor that holds the lock; None where the file system has no locks."""
+    try:
+        import fcntl
+    except ImportError:  # not a POSIX system
+        return None
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(file)
+            os.close(file)
+            raise UserError(
+                f"{path.parent} is in use by {holder}: wait until it ends, or choose another output folder (--out)."
+            ) from None
+        except OSError as error:  # ENOLCK, ENOTSUP
+            os.close(file)
+            reporter.warning(
+                f"The file system of {path.parent} has no locks ({error.strerror}): run one casmap there at a time."
+            )
+            return None
+        # Another process may have removed the file between open and flock: then this lock protects nothing.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False)):
+                os.truncate(file, 0)
+                about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%H:%M:%S")}
+                os.pwrite(file, json.dumps(about | {"command": Path(sys.argv[0]).name}).encode(), 0)
+                return file
+        os.close(file)
+
+
+def _holder(file: int) -> str:
+    """The process that holds a lock, as far as its file names it."""
+    with suppress(ValueError, KeyError, TypeError):
+        about = json.loads(os.pread(file, 4096, 0))
+        return f"process {int(about['pid'])} on {about['host']!s:.100} (since {about['since']!s:.20})"
+    return "another process"
