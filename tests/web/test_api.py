@@ -186,7 +186,7 @@ def test_names_of_photos_lead_nowhere_and_nothing_stays_on_the_disk(cat, tmp_pat
     if name == "yolo":
         assert len([file for file in files if file.startswith("labels/")]) == len(HOSTILE)
         assert [content for file, content in files.items() if file.startswith("images/")] == [cat] * len(HOSTILE)
-        assert files["data.yaml"].startswith(b"train: images\n")
+        assert files["data.yaml"].startswith(b"train: train.txt\nval: val.txt\n")
     if name == "coco":
         told = [image["file_name"] for image in json.loads(files["annotations.json"])["images"]]
         assert told[5:8] == ["same.png", "SAME-2.png", "same-3.png"]
