@@ -1,4 +1,4 @@
-"""What casmap 0.1.0 wrote, this version reads: files_of_0_1_0/make.py says how it was made."""
+"""This version reads the files that casmap 0.1.0 wrote; files_of_0_1_0/make.py made them."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ MAPPINGS = {"algorithm_1": "whole/casm.safetensors", "taught": "whole/mapping.sa
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, np.ndarray]:
-    """Photos, and what 0.1.0 said of them."""
+    """Photos, and the masks and logits that 0.1.0 computed for them."""
     with np.load(OLD / "answers.npz") as kept:
         return dict(kept)
 
@@ -29,11 +29,11 @@ def answers() -> dict[str, np.ndarray]:
 def test_mappings_give_the_same_masks(kind, answers) -> None:
     mapper = SaliencyMapper.load(OLD / MAPPINGS[kind])
     masks = np.stack([mapper(photo).mask for photo in answers["photos"]])
-    assert answers[kind].std() > 0.05  # something to be seen
+    assert answers[kind].std() > 0.05  # the masks are not constant
     np.testing.assert_allclose(masks, answers[kind], rtol=0, atol=1e-5)
 
 
-def test_a_classifier_says_the_same(answers) -> None:
+def test_a_classifier_gives_the_same_logits(answers) -> None:
     classifier, about = load_classifier(OLD / "whole" / "classifier.safetensors")
     with torch.no_grad():
         logits = classifier(torch.from_numpy(answers["photos"]).permute(0, 3, 1, 2) / 255)
@@ -42,7 +42,7 @@ def test_a_classifier_says_the_same(answers) -> None:
 
 
 @pytest.mark.parametrize("stopped", ["stopped_in_algorithm_1", "stopped_in_second_stage"])
-def test_a_run_goes_on_and_ends_as_it_would_have(stopped, casmap, tmp_path) -> None:
+def test_a_stopped_run_continues_and_ends_as_it_would_have(stopped, casmap, tmp_path) -> None:
     out = tmp_path / "run"
     shutil.copytree(OLD / stopped, out)
     done = casmap("train", DATA, "--out", out, "--resume")
@@ -57,8 +57,8 @@ def test_a_run_goes_on_and_ends_as_it_would_have(stopped, casmap, tmp_path) -> N
         numbers = {name: value for name, value in then[1]["training"].items() if not isinstance(value, str)}
         assert {name: now[1]["training"][name] for name in numbers} == pytest.approx(numbers, rel=1e-3)
     for log in ("log.csv", "taught-log.csv"):
-        told = [np.loadtxt(folder / log, delimiter=",", skiprows=1) for folder in (out, OLD / "whole")]
-        np.testing.assert_allclose(*told, rtol=1e-3, atol=1e-4)
+        logs = [np.loadtxt(folder / log, delimiter=",", skiprows=1) for folder in (out, OLD / "whole")]
+        np.testing.assert_allclose(*logs, rtol=1e-3, atol=1e-4)
     assert not list(out.glob("*checkpoint*"))
 
 
@@ -71,12 +71,12 @@ def test_a_finished_run_is_finished(casmap, tmp_path) -> None:
     assert (out / "mapping.safetensors").read_bytes() == (OLD / "whole" / "mapping.safetensors").read_bytes()
 
 
-def test_a_recipe_file_with_every_option_of_0_1_0_is_understood() -> None:
-    """Options that are gone since (compile, precision) stand in it with the value that did nothing."""
+def test_a_recipe_file_with_every_option_of_0_1_0_is_read() -> None:
+    """It has removed options (compile, precision) with the only value that is still accepted."""
     assert read_recipe(str(OLD / "recipe.toml")) == QUICK
 
 
-def test_a_kept_recipe_has_what_it_had() -> None:
+def test_a_saved_recipe_keeps_its_values() -> None:
     kept = json.loads((OLD / "whole" / "recipe.json").read_text())
     recipe = Recipe().replace(**kept)
     ours = {field.name for field in fields(Recipe)}
