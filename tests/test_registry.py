@@ -1,4 +1,4 @@
-"""Registries: what plugins may do wrong, and what they must not break."""
+"""Registries: errors of plugins, and what they must not break."""
 
 from importlib.metadata import EntryPoint, EntryPoints
 
@@ -28,7 +28,7 @@ def broken(monkeypatch):
         one.__dict__.pop("_entry_points", None)
 
 
-def test_a_broken_plugin_is_one_sentence_when_it_is_asked_for(broken) -> None:
+def test_a_broken_plugin_raises_one_sentence_when_it_is_used(broken) -> None:
     for one in (FORMATS, BACKBONE_SOURCES, BASELINES):
         assert {"absent", "module"} <= set(one.names)
         with pytest.raises(UserError, match=r"Cannot load the .* 'absent' from no_such_package:thing: No module"):
@@ -37,15 +37,15 @@ def test_a_broken_plugin_is_one_sentence_when_it_is_asked_for(broken) -> None:
             one["module"]
 
 
-def test_a_broken_plugin_is_in_nobodys_way(broken, tmp_path) -> None:
+def test_a_broken_plugin_does_not_disturb_the_others(broken, tmp_path) -> None:
     (tmp_path / "boxes.csv").write_text("file,xmin,ymin,xmax,ymax\n")
-    assert "CSV" in read_annotations(tmp_path / "boxes.csv", tmp_path, _Nobody()).kind
+    assert "CSV" in read_annotations(tmp_path / "boxes.csv", tmp_path, _NoPhotos()).kind
     assert source_of("resnet50") is BACKBONE_SOURCES["timm"]
     assert find_baseline("Grad-CAM").name == "Grad-CAM"
 
 
-class _Nobody:
-    def find(self, said: str) -> None:
+class _NoPhotos:
+    def find(self, name: str) -> None:
         return None
 
 

@@ -1,4 +1,4 @@
-"""Sources of backbones: found by name, and one that another package brings is as good as ours."""
+"""Sources of backbones: found by name; a source of another package works like casmap's own."""
 
 import subprocess
 import sys
@@ -76,12 +76,12 @@ def test_a_source_from_outside_makes_classifiers_decoders_and_files(toy, tmp_pat
         torch.testing.assert_close(again(images), (masks, logits), atol=0, rtol=0)
 
 
-def test_what_it_does_not_say_has_a_plain_answer(toy) -> None:
+def test_a_source_without_weights_has_defaults(toy) -> None:
     assert not weights_reachable("toy/6")
     assert "--no-pretrained" in source_of("toy/6").missing_weights("toy/6")
     with pytest.raises(UnsupportedBackbone, match="not toy/6"):
         class_activation(Classifier("toy/6", 3).eval(), torch.zeros(1, 3, 32, 32), torch.tensor([0]))
-    assert source_of("resnet18") is BACKBONE_SOURCES["timm"]  # which goes on having all other names
+    assert source_of("resnet18") is BACKBONE_SOURCES["timm"]  # which still owns all other names
 
 
 def test_a_source_from_outside_leaves_no_trace() -> None:

@@ -1,4 +1,4 @@
-"""The expected class activation, by hand and as laws: what the classifier says anyway, whatever its scale."""
+"""The probability-weighted class activation map: computed by hand, and its invariances."""
 
 import torch
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ def _head(weights: list[list[float]]) -> nn.Linear:
     return head
 
 
-def test_the_expected_activation_by_hand() -> None:
+def test_the_probability_weighted_cam_by_hand() -> None:
     # Two features at two places; two classes of which the first has probability 3/4.
     features = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]]]])
     logits = torch.tensor([[3.0, 1.0]]).log()
@@ -39,16 +39,16 @@ def test_it_does_not_depend_on_the_scale_of_stage_or_head(scale: float, seed: in
     stage, features, logits = (
         torch.rand(2, n, *side, generator=rng) for n, side in ((6, (3, 4)), (8, (3, 4)), (5, ()))
     )
-    head, louder = nn.Linear(8, 5), nn.Linear(8, 5)
+    head, scaled = nn.Linear(8, 5), nn.Linear(8, 5)
     head.weight.data = torch.randn(5, 8, generator=rng)
-    louder.weight.data = scale * head.weight.data
+    scaled.weight.data = scale * head.weight.data
     one = probability_weighted_cam(stage, features, logits, head)
-    other = probability_weighted_cam(scale * stage, features, logits, louder)
+    other = probability_weighted_cam(scale * stage, features, logits, scaled)
     assert one.shape == (2, CAM_CHANNELS, 3, 4)
-    torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)  # but for the little that keeps 0 / 0 away
+    torch.testing.assert_close(one, other, atol=0.02, rtol=0.02)  # up to the constants that prevent 0 / 0
 
 
-def test_sure_of_a_class_it_is_that_classs_activation_map() -> None:
+def test_with_one_certain_class_it_is_the_activation_map_of_that_class() -> None:
     torch.manual_seed(0)
     classifier = Classifier("test_resnet", 3).eval()
     classifier.network.get_classifier().bias.data = torch.tensor([0.0, 1000.0, 0.0])

@@ -1,4 +1,4 @@
-"""timm's backbones: whether their pretrained weights can be had, which no test asks the network."""
+"""timm's backbones: whether pretrained weights are available; no test contacts the network."""
 
 import socket
 
@@ -51,7 +51,7 @@ def test_and_a_proxy_may(monkeypatch, name) -> None:
 
 
 def test_an_architecture_without_weights_has_none(monkeypatch) -> None:
-    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(socket, "create_connection", lambda *_, **__: pytest.fail("the hub was contacted"))
     name = next(name for name in timm.list_models() if not timm.get_pretrained_cfg(name).has_weights)
     assert not weights_reachable(name)
 

@@ -1,4 +1,4 @@
-"""What the tests of training share."""
+"""Fixtures for the tests of training."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ import pytest
 from casmap.reporting import Reporter
 
 
-class Heard(Reporter):
-    """Keeps all that is reported."""
+class RecordingReporter(Reporter):
+    """Keeps all messages and warnings."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -23,13 +23,13 @@ class Heard(Reporter):
         self.warnings.append(text)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         return "\n".join(self.messages)
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def recorder() -> RecordingReporter:
+    return RecordingReporter()
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def make_folder():
             (root / name).mkdir(parents=True)
             for number in range(each):
                 height, width = (90, 70 + number)  # shorter sides 70, 71, 72, 73: median 71
-                picture = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
-                PIL.Image.fromarray(picture).save(root / name / f"{number}.png")
+                image = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+                PIL.Image.fromarray(image).save(root / name / f"{number}.png")
         return root
 
     return make

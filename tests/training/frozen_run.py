@@ -1,7 +1,7 @@
 """A run whose batch norms are all frozen, the decoder's too: python frozen_run.py CLASSIFIER OUT, or under torchrun.
 
-With a third word they are free. In the end each process leaves its weights beside OUT: a pipe that two print to mixes
-their words.
+With a third argument they are not frozen. At the end each process writes its weights beside OUT: the lines of two
+processes would be mixed in one pipe.
 """
 
 import shutil
@@ -17,7 +17,7 @@ from casmap.training.run import Run
 
 
 class Frozen(Mapping):
-    """Its norms keep the statistics that they begin with, as f's do with freeze_batch_norm."""
+    """A mapping whose batch norms keep their initial statistics, like those of f with freeze_batch_norm."""
 
     def train(self, mode: bool = True) -> "Frozen":
         super().train(mode)

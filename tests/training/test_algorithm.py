@@ -1,4 +1,4 @@
-"""Algorithm 1: its five lines, in order, and who may change whom."""
+"""Algorithm 1: its five lines in order, and which step changes which network."""
 
 import copy
 
@@ -83,7 +83,7 @@ def test_each_iteration_is_the_papers_five_lines_in_order(monkeypatch) -> None:
         clean, sampled = clean_pass[2], drawn[2]
         assert stepped[1][1] is clean
         assert added[1][1] is state.classifier  # f(k): after its step
-        assert mapped[1][1] is clean  # m(k - 1): the mapping is not asked again
+        assert mapped[1][1] is clean  # m(k - 1): the mapping does not run again
         assert mapped[1][2] is sampled
 
 
@@ -333,7 +333,7 @@ def test_a_reused_pass_gives_the_mapping_the_gradient_of_s_before_the_classifier
     state.samples.add(state.classifier)
 
     def no_pass(*_):
-        raise AssertionError("f is asked again")
+        raise AssertionError("f runs again")
 
     monkeypatch.setattr(Classifier, "forward", no_pass)
     found, _ = step_mapping(state, clean, state.samples.draw(), images, labels)

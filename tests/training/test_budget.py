@@ -71,10 +71,10 @@ def test_a_given_lambda_r_replaces_the_area(tmp_path, make_folder) -> None:
 
 
 def test_with_a_weights_file_the_network_is_not_contacted(tmp_path, monkeypatch, make_folder) -> None:
-    def asked(backbone: str) -> bool:
+    def contacted(backbone: str) -> bool:
         raise AssertionError("the network was contacted")
 
-    monkeypatch.setattr(budget, "weights_reachable", asked)
+    monkeypatch.setattr(budget, "weights_reachable", contacted)
     given = {**CPU, "weights": "w.safetensors", "backbone": "test_resnet", "batch": 4}
     recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), given)
     assert (recipe.weights, recipe.pretrained) == ("w.safetensors", False)
@@ -82,10 +82,10 @@ def test_with_a_weights_file_the_network_is_not_contacted(tmp_path, monkeypatch,
 
 
 def test_without_pretrained_weights_the_network_is_not_contacted(tmp_path, monkeypatch, make_folder) -> None:
-    def asked(backbone: str) -> bool:
+    def contacted(backbone: str) -> bool:
         raise AssertionError("the network was contacted")
 
-    monkeypatch.setattr(budget, "weights_reachable", asked)
+    monkeypatch.setattr(budget, "weights_reachable", contacted)
     given = {**CPU, "pretrained": False, "backbone": "test_resnet", "batch": 4}
     assert choose(PhotoFolder(make_folder(tmp_path, each=1)), given)[0].pretrained is False
 
@@ -129,22 +129,24 @@ class Slow(Many):
 @pytest.mark.parametrize("first", [0.1, 1.0])
 @pytest.mark.parametrize("options", [{}, {"first_steps": 500}, {"second_stage_steps": 0}])
 @pytest.mark.parametrize("weights", [True, False])
-def test_a_time_limit_that_is_stated_is_kept_by_the_estimate(monkeypatch, heard, step, first, options, weights) -> None:
+def test_a_time_limit_that_is_stated_is_kept_by_the_estimate(
+    monkeypatch, recorder, step, first, options, weights
+) -> None:
     times = StepTimes(step, first * step, step, step)
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: times)
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: weights)
     clock, photos = [0.0], Slow()
     photos.clock = clock
     monkeypatch.setattr(budget.time, "monotonic", lambda: clock[0])
-    recipe, lines, measured = choose(photos, {**CPU, "backbone": "test_resnet", **options}, heard)
-    seconds = estimate_duration(photos, recipe, times=measured, reporter=heard)
+    recipe, lines, measured = choose(photos, {**CPU, "backbone": "test_resnet", **options}, recorder)
+    seconds = estimate_duration(photos, recipe, times=measured, reporter=recorder)
     (steps,) = [line for line in lines if line.startswith("steps = ")]
     if "30 minutes" in steps:
         assert 0.95 * 1800 < seconds <= 1800
     else:
         assert "minutes" not in steps
         assert seconds <= 1800 or recipe.steps == budget.MIN_STEPS
-    assert [message.partition(" ")[0] for message in heard.messages] == ["Timing", "Estimated"]  # once each
+    assert [message.partition(" ")[0] for message in recorder.messages] == ["Timing", "Estimated"]  # once each
 
 
 def test_small_photos_are_not_made_smaller_than_32(monkeypatch) -> None:
@@ -214,23 +216,23 @@ class ImageNet(Many):
     labels = np.zeros(1_281_167, np.int64)
 
 
-def test_an_estimate_of_days_comes_with_a_warning(monkeypatch, heard) -> None:
+def test_an_estimate_of_days_comes_with_a_warning(monkeypatch, recorder) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(30.0, 10.0, 0.0, 0.0))
-    seconds = estimate_duration(ImageNet(), PAPER, trains_first=False, reporter=heard)
+    seconds = estimate_duration(ImageNet(), PAPER, trains_first=False, reporter=recorder)
     assert seconds == 30 * 70 * 2001
-    assert f"about {seconds / 86400:.1f} days (30.00 s per step of Algorithm 1)" in heard.said
-    (warning,) = heard.warnings
+    assert f"about {seconds / 86400:.1f} days (30.00 s per step of Algorithm 1)" in recorder.text
+    (warning,) = recorder.warnings
     assert "will take days on this machine" in warning
     assert "steps" in warning
     with_first = estimate_duration(ImageNet(), PAPER)
     assert with_first == pytest.approx(seconds + 10 * (90 * 10_009 + 10_000 / 128 / 3))  # and its head
 
 
-def test_an_estimate_of_minutes_comes_without_a_warning(monkeypatch, heard) -> None:
+def test_an_estimate_of_minutes_comes_without_a_warning(monkeypatch, recorder) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.0, 0.0))
-    assert estimate_duration(Many(), QUICK, reporter=heard) == pytest.approx(0.2 * 450 + 0.1 * 600)
-    assert "about 2.5 minutes" in heard.said
-    assert heard.warnings == []
+    assert estimate_duration(Many(), QUICK, reporter=recorder) == pytest.approx(0.2 * 450 + 0.1 * 600)
+    assert "about 2.5 minutes" in recorder.text
+    assert recorder.warnings == []
 
 
 def test_the_estimate_includes_the_second_stage(monkeypatch) -> None:

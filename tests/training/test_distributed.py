@@ -41,12 +41,12 @@ def torchrun(processes: int, *program: str, restarts: int = 0) -> list[str]:
     ]  # fmt: skip
 
 
-def begin(command: list[str]) -> subprocess.Popen[str]:
+def start(command: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """What it says; one that hangs is stopped, and torchrun stops its workers, before the test fails."""
+    """Its stdout and stderr; if it hangs, it is stopped (and torchrun stops its workers) before the test fails."""
     try:
         return process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
@@ -56,10 +56,10 @@ def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 def run(command: list[str]) -> str:
-    process = begin(command)
-    said, complained = finish(process)
-    assert process.returncode == 0, complained
-    return said
+    process = start(command)
+    stdout, stderr = finish(process)
+    assert process.returncode == 0, stderr
+    return stdout
 
 
 def training(out: Path, *more: str) -> list[str]:
@@ -82,10 +82,10 @@ def first(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def two(first, tmp_path_factory) -> Path:
-    """A run of two processes that nobody disturbed."""
+    """A run of two processes that was never stopped."""
     out = tmp_path_factory.mktemp("two") / "run"
-    said = run(torchrun(2, *training(out, "--classifier", first)))
-    assert said.count("Mapping: ") == 1  # one of them speaks
+    stdout = run(torchrun(2, *training(out, "--classifier", first)))
+    assert stdout.count("Mapping: ") == 1  # only one process prints
     return out
 
 
@@ -96,14 +96,14 @@ def test_two_processes_take_the_steps_of_one(first, tmp_path) -> None:
     run(torchrun(2, program, first, str(tmp_path / "two")))
     alone, both = log_of(tmp_path / "one"), log_of(tmp_path / "two")
     assert len(alone) == len(both) == 20
-    assert max(row["samples"] for row in alone) > 2  # classifiers of the past were drawn from
+    assert max(row["samples"] for row in alone) > 2  # earlier classifiers were drawn
     for key in alone[0]:
         np.testing.assert_allclose([row[key] for row in both], [row[key] for row in alone], rtol=1e-4, atol=1e-4)
     assert not list((tmp_path / "two").glob("checkpoint*"))
 
 
-def test_they_agree_where_batch_norms_follow_the_pictures(first, tmp_path) -> None:
-    """Each has its own statistics then, so that losses are others than one process's; but a run has one classifier."""
+def test_processes_have_the_same_weights_if_batch_norms_are_trained(first, tmp_path) -> None:
+    """Statistics differ between processes, so that losses differ from those of one process; the weights do not."""
     program = str(Path(__file__).parent / "frozen_run.py")
     run(torchrun(2, program, first, str(tmp_path / "run"), "free"))
     weights = [(tmp_path / f"weights-{rank}.safetensors").read_bytes() for rank in range(2)]
@@ -120,7 +120,7 @@ def test_f0_is_trained_together_too(tmp_path) -> None:
 def test_a_worker_that_dies_is_started_again_and_the_end_is_the_same(first, two, tmp_path) -> None:
     out = tmp_path / "run"
     command = torchrun(2, *training(out, "--classifier", first), restarts=2)
-    process = begin(command)
+    process = start(command)
     while not (out / "checkpoint.safetensors").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -146,10 +146,10 @@ def test_two_hosts_end_as_two_processes_of_one(first, two, tmp_path) -> None:
     assert not (tmp_path / "1").exists()  # one of them writes
 
 
-def test_torchrun_resumes_only_what_it_has_begun_itself(first, two, tmp_path) -> None:
+def test_torchrun_resumes_only_its_own_run(first, two, tmp_path) -> None:
     shutil.copytree(two, tmp_path / "run")
     command = torchrun(2, *training(tmp_path / "run", "--classifier", first), restarts=1)
-    process = begin(command)
+    process = start(command)
     _, complained = finish(process)
     assert process.returncode != 0
     assert "already holds a run" in complained
@@ -183,7 +183,7 @@ def test_parts_of_a_batch_are_the_batch(ranks) -> None:
             assert torch.equal(parts[rank][step][1], labels[rank::ranks])
 
 
-def test_alone_nothing_is_said_and_copies_are_copies(tmp_path) -> None:
+def test_with_one_process_nothing_is_sent_and_copies_are_copies(tmp_path) -> None:
     weights = {"a": torch.ones(3)}
     kept = ONE_PROCESS.copy_weights(weights)
     weights["a"] += 1
@@ -193,6 +193,6 @@ def test_alone_nothing_is_said_and_copies_are_copies(tmp_path) -> None:
     assert ONE_PROCESS.broadcast(b"x") == b"x"
 
 
-def test_the_mapping_of_two_processes_is_one_that_anybody_can_read(two) -> None:
+def test_the_mapping_of_two_processes_can_be_read(two) -> None:
     tensors, _ = read_tensors(two / "mapping.safetensors")
     assert all(torch.isfinite(tensor).all() for tensor in tensors.values())

@@ -1,4 +1,4 @@
-"""f(0): where it comes from, said in a sentence, and what is refused."""
+"""f(0): its origin, the sentence that describes it, and errors."""
 
 import pickle
 import re
@@ -205,7 +205,7 @@ def _bad_weights(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"),
+    ("kind", "message"),
     [
         ("other backbone", "are not those of test_resnet"),
         ("garbage", "is not a readable safetensors file"),
@@ -214,11 +214,11 @@ def _bad_weights(folder: Path, kind: str) -> Path:
         ("missing", "There is no file"),
     ],
 )
-def test_weights_that_do_not_fit_are_one_sentence_and_change_nothing(tmp_path, kind, says) -> None:
+def test_weights_that_do_not_fit_are_one_sentence_and_change_nothing(tmp_path, kind, message) -> None:
     path = _bad_weights(tmp_path, kind)
     classifier = Classifier("test_resnet", 4)
     before = {name: tensor.clone() for name, tensor in classifier.state_dict().items()}
-    with pytest.raises(UserError, match=says) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         load_backbone(classifier, str(path))
     assert str(path) in str(caught.value)
     assert all(torch.equal(tensor, before[name]) for name, tensor in classifier.state_dict().items())

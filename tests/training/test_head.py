@@ -1,4 +1,4 @@
-"""A new head: the best linear one, fitted to what the backbone sees; the backbone stays."""
+"""Fitting the head: the best linear layer on the backbone's features; the backbone does not change."""
 
 import numpy as np
 import pytest
@@ -35,31 +35,31 @@ def classifier() -> Classifier:
     return Classifier("test_resnet", 4).eval()
 
 
-def _right(classifier: Classifier, photos: Scenes) -> float:
-    pictures = np.stack([photos.image(i) for i in range(len(photos))])
+def _accuracy(classifier: Classifier, photos: Scenes) -> float:
+    images = np.stack([photos.image(i) for i in range(len(photos))])
     with torch.no_grad():
-        seen = classifier(normalised(pictures, classifier.mean, classifier.std)).argmax(dim=1)
+        seen = classifier(normalised(images, classifier.mean, classifier.std)).argmax(dim=1)
     return float(np.mean(seen.numpy() == photos.labels))
 
 
 def test_the_head_is_fitted_and_the_backbone_stays(classifier, tmp_path) -> None:
     photos = Scenes(classes=4, photos=60, size=SIZE)
     before = {name: tensor.clone() for name, tensor in classifier.network.state_dict().items()}
-    assert _right(classifier, photos) < 0.5
+    assert _accuracy(classifier, photos) < 0.5
     share = fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
     after = classifier.network.state_dict()
     assert {name for name in after if not torch.equal(after[name], before[name])} == {"fc.weight", "fc.bias"}
-    assert _right(classifier, photos) > 0.7  # even on a random backbone
-    assert 0.25 <= share < _right(classifier, photos)  # honest: on photos that it was not fitted to
+    assert _accuracy(classifier, photos) > 0.7  # even on a random backbone
+    assert 0.25 <= share < _accuracy(classifier, photos)  # honest: on photos that it was not fitted to
 
 
-def test_of_very_many_photos_enough_are_looked_at(classifier, tmp_path, monkeypatch) -> None:
+def test_of_very_many_photos_only_some_are_used(classifier, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(head, "HEAD_PHOTOS", 10)
-    photos, asked = Scenes(classes=4, photos=36, size=SIZE), []
+    photos, opened = Scenes(classes=4, photos=36, size=SIZE), []
     real = photos.image
-    monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
+    monkeypatch.setattr(photos, "image", lambda index, least=None: opened.append(index) or real(index, least))
     fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
-    assert sorted(asked) == list(range(10))  # two or three of each class: scenes go round the classes
+    assert sorted(opened) == list(range(10))  # two or three of each class: scenes go round the classes
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 40))

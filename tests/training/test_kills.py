@@ -1,4 +1,4 @@
-"""Killed at any moment, or out of disk: a training run ends as if nothing had happened."""
+"""Killed at any moment, or with a full disk: a resumed run ends with the same mapping."""
 
 import os
 import random
@@ -29,25 +29,25 @@ def finish(out: Path, *more: str, **options: object) -> subprocess.CompletedProc
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> bytes:
-    """The mapping of a run that nobody disturbed."""
+    """The mapping of a run that was never stopped."""
     out = tmp_path_factory.mktemp("whole") / "run"
     done = finish(out)
     assert done.returncode == 0, done.stderr
     return (out / "mapping.safetensors").read_bytes()
 
 
-def begun(out: Path) -> bool:
+def started(out: Path) -> bool:
     return (out / "recipe.json").exists()
 
 
 def kill(out: Path, chance: random.Random) -> bool:
-    """Start it, or go on with it, and kill it at some moment; whether it was still alive."""
+    """Start or resume the run and kill it at some moment; returns whether it was still alive."""
     process = subprocess.Popen(
-        [*TRAIN, "--out", str(out), *(["--resume"] if begun(out) else [])], env=ENVIRONMENT,
+        [*TRAIN, "--out", str(out), *(["--resume"] if started(out) else [])], env=ENVIRONMENT,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     steps = len(list(out.glob("*")))
-    while process.poll() is None and len(list(out.glob("*"))) <= steps and not begun(out):
+    while process.poll() is None and len(list(out.glob("*"))) <= steps and not started(out):
         time.sleep(0.01)
     time.sleep(chance.uniform(0, 1.0) ** 2 * 9)  # importing takes a while; most of the work is in the first seconds
     process.kill()
@@ -63,7 +63,7 @@ def test_killed_again_and_again_it_ends_bit_identical(whole, tmp_path, long) -> 
             deaths += kill(out, chance)
             for name in NAMES:
                 Checkpoints(out, name).read()  # raises where none of the two can be read
-        done = finish(out, *(["--resume"] if begun(out) else []))
+        done = finish(out, *(["--resume"] if started(out) else []))
         assert done.returncode == 0, done.stderr
         assert (out / "mapping.safetensors").read_bytes() == whole
         left = [path.name for path in out.iterdir() if path.name.startswith(".") or "checkpoint" in path.name]

@@ -1,4 +1,4 @@
-"""Around Algorithm 1: a run that is killed and resumed ends as one that never was."""
+"""The training loop: a run that is killed and resumed ends like one that was not."""
 
 import copy
 import json
@@ -35,7 +35,7 @@ OPTIONS = {
 WEIGHTS = "weights.safetensors"  # so that the head of f(0) is fitted before all of it is trained
 TRAIN = ["train", SCENES, f"--weights={WEIGHTS}", *(f"--{name}={value}" for name, value in OPTIONS.items())]
 
-# Where the runs die. All of them are forked from one process that has imported everything, and each is the command line
+# Where the runs are killed. All are forked from one process that has imported everything, and each is the command line
 # itself; SIGKILL comes at an exact place instead of at some moment.
 DEATHS = {
     "the head of f(0), half fitted": ("line-search", None),
@@ -88,8 +88,8 @@ def run(where, arguments):
     elif what == "line-search":
         head.cross_entropy = lambda *_: die()
     else:
-        agreement, asked = second_stage.agreement, []
-        dies = lambda: asked.append(0) or len(asked) == int(rest[0])
+        agreement, calls = second_stage.agreement, []
+        dies = lambda: calls.append(0) or len(calls) == int(rest[0])
         second_stage.agreement = lambda *maps: die() if dies() else agreement(*maps)
     second_stage.FILE = 8
     sys.argv = ["casmap", *arguments]

@@ -216,7 +216,7 @@ def test_the_recipe_kept_with_a_run_can_be_given_again(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "says"),
+    ("name", "text", "message"),
     [
         ("a.toml", "batch = ", "Cannot read the recipe"),
         ("a.yaml", "batch: [", "Cannot read the recipe"),
@@ -230,10 +230,10 @@ def test_the_recipe_kept_with_a_run_can_be_given_again(tmp_path) -> None:
         ("a.yaml", "!!python/object/apply:os.system ['touch harm']", "Cannot read the recipe"),
     ],
 )
-def test_a_file_with_a_mistake_is_one_sentence(tmp_path, monkeypatch, name, text, says) -> None:
+def test_a_file_with_a_mistake_is_one_sentence(tmp_path, monkeypatch, name, text, message) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match=says) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         read_recipe(name)
     assert "\n" not in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == [name]  # nothing in a file is ever run
@@ -273,7 +273,7 @@ OF_0_1_0 = {"precision": "float32", "compile": False}  # options that are gone, 
 
 
 def test_a_recipe_of_0_1_0_is_read_and_written_as_it_was(tmp_path) -> None:
-    """Its runs and studies go on, and trainings are found under a name made of these letters."""
+    """Runs and studies of 0.1.0 continue: the names of their folders are derived from this text."""
     kept = json.loads(QUICK.to_json())
     assert {name: kept[name] for name in OF_0_1_0} == OF_0_1_0
     assert list(kept)[-5:] == ["threads", "precision", "compile", "unreadable", "checkpoint_every"]

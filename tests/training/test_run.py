@@ -1,4 +1,4 @@
-"""A run's folder: never overwritten, resumed only as it was begun, and not left behind by a mistake."""
+"""A run's folder: never overwritten, resumed only with the same options and photos, removed after an early error."""
 
 import pytest
 import torch
@@ -11,13 +11,13 @@ from casmap.training.run import Run
 PHOTOS = Scenes(classes=3, photos=6, size=32)
 
 
-def _begin(folder) -> None:
+def _start(folder) -> None:
     with Run(folder, QUICK).started(PHOTOS):
         pass
 
 
-def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path) -> None:
-    _begin(tmp_path / "run")
+def test_a_folder_that_holds_a_run_is_not_used_again(tmp_path) -> None:
+    _start(tmp_path / "run")
     with pytest.raises(
         UserError,
         match=r"already holds a run: continue it with resume = True \(--resume\), or .* another folder, out \(--out\)",
@@ -26,7 +26,7 @@ def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
         ({"steps": 9}, r"with steps = 450, not 9"),
         ({"thinning": "F"}, r"with thinning = 'L100', not 'F'"),
@@ -34,15 +34,15 @@ def test_a_folder_that_holds_a_run_is_not_begun_again(tmp_path) -> None:
         ({"seed": 1}, r"with seed = 0, not 1"),
     ],
 )
-def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path, change, said) -> None:
-    _begin(tmp_path / "run")
-    with pytest.raises(UserError, match=said):
+def test_a_run_is_resumed_only_with_its_own_recipe(tmp_path, change, difference) -> None:
+    _start(tmp_path / "run")
+    with pytest.raises(UserError, match=difference):
         Run(tmp_path / "run", QUICK.replace(**change), resume=True)
 
 
 @pytest.mark.parametrize("change", [{"classes": 2}, {"photos": 7}, {"seed": 1}, {"first_class": 1}])
 def test_a_run_is_resumed_only_with_its_own_photos(tmp_path, change) -> None:
-    _begin(tmp_path / "run")
+    _start(tmp_path / "run")
     others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
     resumed = Run(tmp_path / "run", QUICK, resume=True)
     with pytest.raises(UserError, match="was started with other photos"), resumed.started(others):
@@ -53,7 +53,7 @@ def test_a_run_is_resumed_only_with_its_own_photos(tmp_path, change) -> None:
 
 @pytest.mark.parametrize("change", [{"size": 64}, {"variant": "twins"}])
 def test_a_run_is_resumed_only_with_scenes_drawn_alike(tmp_path, change) -> None:
-    _begin(tmp_path / "run")
+    _start(tmp_path / "run")
     others = Scenes(**{"classes": 3, "photos": 6, "size": 32, **change})
     resumed = Run(tmp_path / "run", QUICK, resume=True)
     with pytest.raises(UserError, match="was started with other photos"), resumed.started(others):
@@ -61,7 +61,7 @@ def test_a_run_is_resumed_only_with_scenes_drawn_alike(tmp_path, change) -> None
 
 
 def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
-    _begin(tmp_path / "run")
+    _start(tmp_path / "run")
     assert Run(tmp_path / "run", QUICK, resume=True).resumed
     assert Run(tmp_path / "run", QUICK.replace(checkpoint_every=7), resume=True).resumed
 
@@ -70,14 +70,14 @@ def test_what_changes_nothing_of_the_result_may_change(tmp_path) -> None:
     "left", [".log~0a1b2c3d.csv", ".checkpoint-next~0a1b2c3d.safetensors", ".photos~00000000.json"]
 )
 def test_what_a_killed_run_was_writing_is_gone_when_it_is_resumed(tmp_path, left) -> None:
-    _begin(tmp_path / "run")
+    _start(tmp_path / "run")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     (tmp_path / "run" / left).write_text("half of i")
     with Run(tmp_path / "run", QUICK, resume=True).started(PHOTOS):
         assert {path.name for path in (tmp_path / "run").iterdir()} == names
 
 
-def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
+def test_resuming_without_a_run_starts_one(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK, resume=True)
     assert not run.resumed
     with run.started(PHOTOS):
@@ -85,7 +85,7 @@ def test_resuming_what_was_never_begun_begins(tmp_path) -> None:
 
 
 def _slip(folder, trained: bytes | None = None) -> None:
-    """A run that ends with a mistake of the user's, maybe after hours of work."""
+    """A run that ends with a UserError, maybe after hours of training."""
     with Run(folder, QUICK).started(PHOTOS):
         if trained:
             (folder / "classifier.safetensors").write_bytes(trained)
@@ -109,13 +109,13 @@ def test_a_mistake_never_takes_what_was_there_before_or_what_was_trained(tmp_pat
     assert (tmp_path / "late" / "classifier.safetensors").read_bytes() == b"hours of work"
 
 
-def test_beginning_a_run_deletes_no_file_of_the_users(tmp_path) -> None:
+def test_starting_a_run_deletes_no_file_of_the_users(tmp_path) -> None:
     (tmp_path / ".my-settings.json").write_text("{}")
-    _begin(tmp_path)
+    _start(tmp_path)
     assert (tmp_path / ".my-settings.json").exists()
 
 
-def test_what_a_run_says_is_kept(tmp_path) -> None:
+def test_messages_of_a_run_are_written_to_its_log(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK)
     with run.started(PHOTOS):
         run.message("f(0) is here.")

@@ -35,10 +35,10 @@ def _number(state) -> int:
     return int(numbers.pop())
 
 
-def _run(samples: Samples, classifier: Classifier, steps: int, begin: int = 0) -> list[int]:
+def _run(samples: Samples, classifier: Classifier, steps: int, start: int = 0) -> list[int]:
     """Steps of Algorithm 1 without the learning; returns which f(k) was drawn in each."""
     drawn = []
-    for k in range(begin + 1, begin + steps + 1):
+    for k in range(start + 1, start + steps + 1):
         if samples.thinning.keeps_last:
             _mark(classifier, k)
         samples.add(classifier)
@@ -102,11 +102,11 @@ def test_one_of_every_period_stays(name, period, steps, kept) -> None:
 
 @settings(deadline=None, max_examples=15)
 @given(st.integers(2, 6), st.integers(1, 3), st.integers(0, 99))
-def test_a_full_set_makes_room_by_removing_one_at_random(limit, period, seed) -> None:
+def test_a_full_set_evicts_by_removing_one_at_random(limit, period, seed) -> None:
     samples, classifier = _begin("L100", period, limit, seed)
     before = _kept(samples)
     for k in range(1, 25):
-        _run(samples, classifier, 1, begin=k - 1)
+        _run(samples, classifier, 1, start=k - 1)
         assert len(samples) <= limit  # the newest counts as one
         now = _kept(samples)
         if k % period:
@@ -125,7 +125,7 @@ def test_who_must_go_is_not_always_the_same() -> None:
     places = Counter()
     for k in range(1, 120):
         before = _kept(samples)
-        _run(samples, classifier, 1, begin=k - 1)
+        _run(samples, classifier, 1, start=k - 1)
         places.update(place for place, old in enumerate(before) if old not in _kept(samples))
     assert sum(places.values()) == 116  # 119 came, 3 found a place free
     # 116 draws of 4 places: 29 each, give or take 5 sd = 5 * sqrt(116 * 1/4 * 3/4) = 23
@@ -204,8 +204,8 @@ def test_draws_depend_on_the_seed_and_the_step_alone() -> None:
     for k in range(30):
         torch.manual_seed(k)  # another fate for the rest of the world
         torch.rand(k)
-        busy.draw()  # and a draw that no one asked for
-        found += _run(busy, classifier, 1, begin=k)
+        busy.draw()  # and an extra draw
+        found += _run(busy, classifier, 1, start=k)
     assert found == wanted
     other, classifier = _begin("L100", period=2, limit=4, seed=6)
     assert _run(other, classifier, 30) != wanted
@@ -216,10 +216,10 @@ def test_a_restored_set_goes_on_as_if_nothing_had_been(tmp_path, name, period) -
     samples, classifier = _begin(name, period, limit=4, seed=3)
     _run(samples, classifier, 9)
     write_tree(tmp_path / "samples.safetensors", samples.state_dict())
-    wanted = _run(samples, classifier, 12, begin=9), _kept(samples)
+    wanted = _run(samples, classifier, 12, start=9), _kept(samples)
     again, classifier = _begin(name, period, limit=4, seed=3)
     again.load_state_dict(read_tree(tmp_path / "samples.safetensors"))
-    assert (_run(again, classifier, 12, begin=9), _kept(again)) == wanted
+    assert (_run(again, classifier, 12, start=9), _kept(again)) == wanted
     assert len(again) == len(samples)
 
 
@@ -230,14 +230,14 @@ def _bytes(tensors) -> int:
 @pytest.mark.parametrize(
     ("name", "copies"), [("F", 1), ("L", 1), ("FL", 2), ("L100", 4)]
 )  # one is where an old one works
-def test_the_memory_foretold_is_what_a_full_set_takes(name, copies) -> None:
+def test_the_memory_predicted_is_what_a_full_set_takes(name, copies) -> None:
     samples, classifier = _begin(name, period=1, limit=4)
-    foretold = megabytes(classifier, samples.thinning, 4) * 1e6
+    predicted = megabytes(classifier, samples.thinning, 4) * 1e6
     most = 0
     for k in range(8):
-        _run(samples, classifier, 1, begin=k)
+        _run(samples, classifier, 1, start=k)
         beside = [t for state in samples.kept for t in state.values()] + list(samples.drawn.state_dict().values())
         most = max(most, _bytes(beside))
-        assert most <= foretold + 1
-    assert most == pytest.approx(foretold)
-    assert foretold == pytest.approx(copies * _bytes(classifier.state_dict().values()))
+        assert most <= predicted + 1
+    assert most == pytest.approx(predicted)
+    assert predicted == pytest.approx(copies * _bytes(classifier.state_dict().values()))

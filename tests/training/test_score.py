@@ -106,7 +106,7 @@ def test_doubt_is_finite_however_sure_the_answer_and_has_nothing_to_gain_without
     found = doubt(logits, torch.tensor([0, 0]))
     found.sum().backward()
     assert found.tolist() == pytest.approx([LN2 - 200, 0.0])  # ln(2 e^-200 / 1)
-    assert logits.grad[1].abs().max() < 1e-6  # while H would go on pulling at the other two
+    assert logits.grad[1].abs().max() < 1e-6  # while the gradient of H on the other two is not 0
     assert logits.grad.isfinite().all()
 
 

@@ -43,8 +43,8 @@ def test_an_unknown_score_is_refused_with_those_there_are() -> None:
 
 
 def test_names_are_known_without_torch() -> None:
-    asked = "from casmap.training.recipes import CHOICES; import sys; print(*CHOICES['score'], 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    code = "from casmap.training.recipes import CHOICES; import sys; print(*CHOICES['score'], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["doubt", "entropy", "loss", "False"]
 
 
@@ -69,9 +69,9 @@ def _casmap(environment: dict[str, str], *words: str) -> str:
 
 
 def test_a_score_and_a_thinning_of_another_package_are_trained_with(with_toys, tmp_path) -> None:
-    told = _casmap(with_toys, "train", "--help")
-    assert "margin" in told
-    assert "doubling" in told
+    text = _casmap(with_toys, "train", "--help")
+    assert "margin" in text
+    assert "doubling" in text
     data, out = "scenes:classes=4,photos=16,size=32", tmp_path / "run"
     small = ["--size=32", "--batch=8", "--steps=5", "--first-steps=1", "--threads=1", "--device=cpu", "--lambda-r=3"]
     _casmap(with_toys, "train", data, "--recipe=quick", *small, "--score=margin", "--thinning=doubling", f"--out={out}")
@@ -82,7 +82,7 @@ def test_a_score_and_a_thinning_of_another_package_are_trained_with(with_toys, t
 
 
 def test_its_lambda_is_where_the_search_for_an_area_starts(with_toys) -> None:
-    asked = "from casmap.training.lambda_r import paper_lambda_r; print(paper_lambda_r('margin', 'F'))"
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, env=with_toys, check=True)
+    code = "from casmap.training.lambda_r import paper_lambda_r; print(paper_lambda_r('margin', 'F'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=with_toys, check=True)
     assert float(done.stdout) == 3.0
     assert paper_lambda_r("doubt", "F") == paper_lambda_r("entropy", "F")

@@ -1,4 +1,4 @@
-"""The second stage: what is taught, by hand; that it moves with the photo; that it is learned."""
+"""The second stage: pseudo-masks computed by hand, their alignment with photos, and training on them."""
 
 import copy
 
@@ -46,7 +46,7 @@ def test_agreement_by_hand() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.8))
-def test_the_cut_gives_the_area_that_was_asked_for(seed: int, area: float) -> None:
+def test_the_cut_gives_the_area_that_was_opened_for(seed: int, area: float) -> None:
     agreed = torch.rand(3, GRID, GRID, generator=torch.Generator().manual_seed(seed)) ** 2
     cut = cut_for_area(agreed, area)
     assert float(apply_cut(agreed, cut).mean()) == pytest.approx(area, abs=0.002)
@@ -63,23 +63,23 @@ def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:
     torch.nn.init.normal_(network.decoder.mask.weight, std=0.5)
     wanted = np.arange(0, 40, 2)
     masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
-    pictures = np.stack([resize(photos.image(int(i)), RECIPE.algorithm_side, "squash") for i in wanted])
-    marked = SaliencyMapper(network, SIZE).masks(pictures)[0]
+    images = np.stack([resize(photos.image(int(i)), RECIPE.algorithm_side, "squash") for i in wanted])
+    marked = SaliencyMapper(network, SIZE).masks(images)[0]
     assert marked.std() > 0.05
     assert np.mean([masks[int(i)].mean() / 255 for i in wanted]) == pytest.approx(marked.mean(), abs=0.01)
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), scale=st.floats(0.1, 50))
-def test_agreement_asks_how_much_more_not_how_much(seed: int, scale: float) -> None:
+def test_agreement_does_not_depend_on_the_scale_of_the_activation(seed: int, scale: float) -> None:
     rng = torch.Generator().manual_seed(seed)
     mask, activation = torch.rand(2, 1, 32, 32, generator=rng), torch.randn(2, 1, 3, 3, generator=rng)
-    taught = agreement(mask, activation)
-    assert taught.shape == (2, GRID, GRID)
-    assert taught.min() >= 0
-    assert taught.max() <= 1
-    assert (taught.amax(dim=(1, 2)) == 1).all()
-    torch.testing.assert_close(agreement(mask, scale * activation), taught, atol=1e-3, rtol=0)
+    agreed = agreement(mask, activation)
+    assert agreed.shape == (2, GRID, GRID)
+    assert agreed.min() >= 0
+    assert agreed.max() <= 1
+    assert (agreed.amax(dim=(1, 2)) == 1).all()
+    torch.testing.assert_close(agreement(mask, scale * activation), agreed, atol=1e-3, rtol=0)
 
 
 class Pairs(Scenes):
@@ -94,11 +94,11 @@ def test_photo_and_mask_stay_together_through_crops_and_mirrors() -> None:
     photos = Pairs(classes=4, photos=20, size=32)
     masks = np.stack([photos.image(i)[::16, ::24, 0].repeat(16, 0).repeat(16, 1) for i in range(20)])
     batches = Batches(PhotosWithMasks(photos, masks), 48, 20, (0.0,) * 4, (1.0,) * 4, smallest_crop=0.3)
-    (pictures, labels), *_ = batches.between(0, 1)
-    assert pictures.shape == (20, 4, 48, 48)
+    (images, labels), *_ = batches.between(0, 1)
+    assert images.shape == (20, 4, 48, 48)
     np.testing.assert_array_equal(labels, photos.labels[batches.indices(0)])
-    assert (pictures[:, 0] - pictures[:, 3]).abs().mean() < 0.05  # they differ in how they were resized
-    assert (pictures[:, 0].flip(2) - pictures[:, 3]).abs().mean() > 0.2
+    assert (images[:, 0] - images[:, 3]).abs().mean() < 0.05  # they differ in how they were resized
+    assert (images[:, 0].flip(2) - images[:, 3]).abs().mean() > 0.2
 
 
 @pytest.fixture(scope="module")
@@ -108,34 +108,34 @@ def network() -> SaliencyNetwork:
     return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), [f"class-0{i}" for i in range(4)], True).eval()
 
 
-def test_what_is_taught_is_learned_and_the_encoder_stays(network, tmp_path) -> None:
+def test_the_decoder_learns_the_pseudo_masks_and_the_encoder_does_not_change(network, tmp_path) -> None:
     photos = Scenes(classes=4, photos=32, size=SIZE)
     before = {name: tensor.clone() for name, tensor in network.encoder.state_dict().items()}
     run = Run(tmp_path, RECIPE)
-    taught, area = train_second_stage(network, photos, RECIPE, run)
+    trained, area = train_second_stage(network, photos, RECIPE, run)
     losses = [row["loss"] for row in read_log(tmp_path / "taught-log.csv")]
     masks = np.concatenate([np.load(file) for file in (tmp_path / "teacher-masks").iterdir()]) / 255
     baseline = -(masks.mean() * np.log(masks.mean()) + (1 - masks.mean()) * np.log(1 - masks.mean()))
     assert np.mean(losses[-10:]) < 0.9 * baseline < np.mean(losses[:3])  # better than the best constant
     assert area == pytest.approx(masks.mean(), abs=0.15)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in taught.encoder.state_dict().items())
-    assert taught.decoder.with_cam
-    assert taught.classes == network.classes
+    assert all(torch.equal(tensor, before[name]) for name, tensor in trained.encoder.state_dict().items())
+    assert trained.decoder.with_cam
+    assert trained.classes == network.classes
 
 
-def test_the_teacher_is_told_the_label(network, tmp_path) -> None:
+def test_pseudo_masks_depend_on_the_label(network, tmp_path) -> None:
     """The same photos with other labels: other class activation maps, other masks."""
     photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)
     others.labels = (photos.labels + 1) % 4
     one, other = (
-        PseudoMasks(tmp_path / name, np.array([0, 3, 5])).make(told, network, RECIPE, Run(tmp_path, RECIPE))
-        for name, told in (("one", photos), ("other", others))
+        PseudoMasks(tmp_path / name, np.array([0, 3, 5])).make(one_set, network, RECIPE, Run(tmp_path, RECIPE))
+        for name, one_set in (("one", photos), ("other", others))
     )
     for photo in (0, 3, 5):
         assert np.abs(one[photo].astype(float) - other[photo]).mean() > 1
 
 
-def test_a_damaged_file_of_the_teacher_is_named(network, tmp_path) -> None:
+def test_a_damaged_file_of_pseudo_masks_is_named(network, tmp_path) -> None:
     photos, run = Scenes(classes=4, photos=4, size=SIZE), Run(tmp_path, RECIPE)
     PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
     (file,) = (tmp_path / "masks").iterdir()
@@ -145,7 +145,7 @@ def test_a_damaged_file_of_the_teacher_is_named(network, tmp_path) -> None:
         PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
 
 
-def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
+def test_existing_masks_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(second_stage, "FILE", 8)
     photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
     wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
@@ -154,14 +154,14 @@ def test_masks_that_are_there_are_not_made_again_unless_the_run_is_new(network, 
     assert [np.load(file).shape for file in files] == [(8, GRID, GRID), (3, GRID, GRID)]
     kept = [np.array(first[photo]) for photo in wanted]
     files[1].unlink()
-    asked = []
+    opened = []
     real = photos.image
-    monkeypatch.setattr(photos, "image", lambda index, least=None: asked.append(index) or real(index, least))
+    monkeypatch.setattr(photos, "image", lambda index, least=None: opened.append(index) or real(index, least))
     for resumed, again in ((True, [12, 13, 19]), (False, wanted.tolist())):
         run.resumed = resumed
-        asked.clear()
+        opened.clear()
         masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
-        assert sorted(asked) == sorted([*again, *wanted])  # the cut is chosen on all of them
+        assert sorted(opened) == sorted([*again, *wanted])  # the cut is chosen on all of them
         assert all(np.array_equal(masks[photo], mask) for photo, mask in zip(wanted, kept, strict=True))
 
 

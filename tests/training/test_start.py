@@ -26,15 +26,15 @@ def _offline(monkeypatch) -> None:
         monkeypatch.setattr(module, "weights_reachable", lambda backbone: False)
 
 
-def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path, make_folder, heard) -> None:
+def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path, make_folder, recorder) -> None:
     pets = make_folder(tmp_path / "pets")
     for name in ("1.CR3", "2.cr3"):
         (pets / "cat" / name).write_bytes(b"raw")
     options = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
-    trained = train(pets, out=tmp_path / "run", recipe="quick", reporter=heard, **options)
-    assert heard.warnings[0].startswith("Skipping 2 photos, the first: cat/1.CR3")
-    assert f"casmap data check {pets}" in heard.warnings[0]
-    assert trained.warnings[0] == heard.warnings[0]
+    trained = train(pets, out=tmp_path / "run", recipe="quick", reporter=recorder, **options)
+    assert recorder.warnings[0].startswith("Skipping 2 photos, the first: cat/1.CR3")
+    assert f"casmap data check {pets}" in recorder.warnings[0]
+    assert trained.warnings[0] == recorder.warnings[0]
 
 
 @pytest.mark.parametrize("backbone", ["test_vit", "test_convnext", "torchvision/mobilenet_v2"])
@@ -42,9 +42,9 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
     tmp_path, make_folder, backbone
 ) -> None:
     photos = make_folder(tmp_path / "photos")
-    said = {**CPU, "backbone": backbone, "pretrained": False, "second_stage_steps": 5}
+    options = {**CPU, "backbone": backbone, "pretrained": False, "second_stage_steps": 5}
     with pytest.raises(UserError, match=r"second_stage_steps = 0 \(--second-stage-steps 0\)"):
-        train(photos, out=tmp_path / "run", recipe="quick", **said)
+        train(photos, out=tmp_path / "run", recipe="quick", **options)
     assert not (tmp_path / "run").exists()
 
 
@@ -55,7 +55,7 @@ def test_one_class_only_is_refused(tmp_path, make_folder) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_folder) -> None:
+def test_unavailable_weights_are_reported_before_training(tmp_path, make_folder) -> None:
     make_folder(tmp_path / "photos", each=1)
     with pytest.raises(UserError, match="cannot be downloaded"):
         train(tmp_path / "photos", out=tmp_path / "run", recipe="paper", **CPU)
@@ -63,7 +63,7 @@ def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_fo
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"aera": 0.4}, r"no option 'aera'; did you mean area\?"),
         ({"area": 4.0}, "area must be between"),
@@ -71,41 +71,41 @@ def test_weights_out_of_reach_are_said_before_anything_is_done(tmp_path, make_fo
         ({"compile": True}, "The option compile was removed in casmap 0.2.0"),
     ],
 )
-def test_a_slip_in_an_option_is_told_before_photos_are_opened(options, says) -> None:
-    with pytest.raises(UserError, match=says):
+def test_a_slip_in_an_option_is_reported_before_photos_are_opened(options, message) -> None:
+    with pytest.raises(UserError, match=message):
         train("no/such/folder", **options)
 
 
-def test_a_folder_becomes_a_mapping_and_all_is_said(tmp_path, make_folder, heard) -> None:
+def test_a_folder_becomes_a_mapping_with_all_messages(tmp_path, make_folder, recorder) -> None:
     make_folder(tmp_path / "photos")
     threads = torch.get_num_threads()
     trained = train(
         str(tmp_path / "photos"),
         out=tmp_path / "run",
         **{**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1},
-        reporter=heard,
+        reporter=recorder,
     )
     torch.set_num_threads(threads)
     assert trained.mapping.exists()
     assert (trained.steps, trained.origin.split(",")[0]) == (2, "f(0) is test_resnet with random weights")
-    said = heard.said
-    assert "Found 12 photos of 3 classes." in said
-    assert "To change them: casmap train" in said
-    assert "--steps 2 --second-stage-steps 0 --area 0.5" in said
-    assert said.count("Estimated time: about") == 1
-    assert trained.origin in said
-    assert "Thinning L100: the sample set F of earlier classifiers uses at most" in said
+    text = recorder.text
+    assert "Found 12 photos of 3 classes." in text
+    assert "To change them: casmap train" in text
+    assert "--steps 2 --second-stage-steps 0 --area 0.5" in text
+    assert text.count("Estimated time: about") == 1
+    assert trained.origin in text
+    assert "Thinning L100: the sample set F of earlier classifiers uses at most" in text
     assert trained.origin in (tmp_path / "run" / "run.log").read_text()
 
 
 def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_resumed(
-    tmp_path, make_folder, heard
+    tmp_path, make_folder, recorder
 ) -> None:
     photos = make_folder(tmp_path / "photos", each=8)
     (photos / "bee" / "3.png").write_bytes((photos / "bee" / "3.png").read_bytes()[:60])
     run = tmp_path / "run"
     options = TINY | {"batch": 24, "steps": 1, "area": 0.02, "unreadable": 0.2, "smallest_crop": 1.0}
-    trained = train(photos, out=run, recipe="quick", reporter=heard, **options)
+    trained = train(photos, out=run, recipe="quick", reporter=recorder, **options)
     signs = (
         "f(0) has an accuracy of only",
         "The masks cover",
@@ -113,7 +113,7 @@ def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_re
     )
     for warning, sign in zip(trained.warnings, signs, strict=True):
         assert sign in warning
-    assert trained.warnings == tuple(heard.warnings)
+    assert trained.warnings == tuple(recorder.warnings)
     assert (trained.verdict, trained.mapping) == ("doubtful", run / "mapping.safetensors")
     log = (run / "run.log").read_text()
     assert all(f"{warning}\n" in log for warning in trained.warnings)
@@ -121,14 +121,14 @@ def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_re
     assert again == dataclasses.replace(trained, seconds=0.0)
 
 
-def test_what_a_killed_run_had_warned_of_is_told_once(tmp_path, make_folder, heard) -> None:
+def test_warnings_of_a_killed_run_are_reported_once(tmp_path, make_folder, recorder) -> None:
     photos, run = make_folder(tmp_path / "photos"), tmp_path / "run"
     trained = train(photos, out=run, recipe="quick", **TINY)
     assert trained.warnings
     (run / "mapping.safetensors").unlink()  # as if it had been killed before its last file
-    again = train(photos, out=run, resume=True, reporter=heard)
+    again = train(photos, out=run, resume=True, reporter=recorder)
     assert again.warnings == trained.warnings
-    assert heard.warnings == [one for one in trained.warnings if "The masks cover" in one]  # f(0) is there already
+    assert recorder.warnings == [one for one in trained.warnings if "The masks cover" in one]  # f(0) is there already
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_the_verdict_by_its_rule(area, warnings, verdict) -> None:
     assert verdict_on(area, warnings) == verdict
 
 
-def test_a_classifier_alone_is_a_file_with_an_origin(tmp_path, make_folder, heard) -> None:
+def test_a_classifier_alone_is_a_file_with_an_origin(tmp_path, make_folder, recorder) -> None:
     trained = train_classifier(
-        make_folder(tmp_path / "photos"), out=tmp_path / "run", recipe="quick", reporter=heard, **TINY
+        make_folder(tmp_path / "photos"), out=tmp_path / "run", recipe="quick", reporter=recorder, **TINY
     )
     assert trained.classifier == tmp_path / "run" / "classifier.safetensors"
     assert trained.classifier.exists()
-    assert heard.messages[-1] == f"Initial classifier: {trained.origin}"
-    assert trained.warnings == tuple(heard.warnings)
+    assert recorder.messages[-1] == f"Initial classifier: {trained.origin}"
+    assert trained.warnings == tuple(recorder.warnings)
 
 
 @pytest.fixture
@@ -172,25 +172,27 @@ def unsorted_photos(tmp_path, make_folder):
 
 @pytest.mark.parametrize("name", ["labels", "boxes"])  # boxes: the name in 0.1.0
 @pytest.mark.parametrize("function", [train, train_classifier])
-def test_labels_give_the_classes_of_photos_in_no_class_folder(tmp_path, unsorted_photos, heard, function, name) -> None:
+def test_labels_give_the_classes_of_photos_in_no_class_folder(
+    tmp_path, unsorted_photos, recorder, function, name
+) -> None:
     photos, labels = unsorted_photos
-    function(photos, out=tmp_path / "run", recipe="quick", reporter=heard, **{name: labels}, **TINY)
-    assert "Found 12 photos of 3 classes." in heard.messages
+    function(photos, out=tmp_path / "run", recipe="quick", reporter=recorder, **{name: labels}, **TINY)
+    assert "Found 12 photos of 3 classes." in recorder.messages
     assert json.loads((tmp_path / "run" / "photos.json").read_text())["classes"] == ["ant", "bee", "cat"]
 
 
-def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, heard) -> None:
+def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, recorder) -> None:
     photos = make_folder(tmp_path / "photos")
     options = {**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "threads": 1}
-    train(photos, out=tmp_path / "run", reporter=heard, **options)
-    assert heard.messages[:4] == [
+    train(photos, out=tmp_path / "run", reporter=recorder, **options)
+    assert recorder.messages[:4] == [
         f"Reading photos: {photos}",
         "Found 12 photos of 3 classes.",
         "Timing a training step on this machine.",
         "Options chosen for these photos and this machine:",
     ]
-    options = [message for message in heard.messages if message.startswith("  ")]
+    options = [message for message in recorder.messages if message.startswith("  ")]
     assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
-    (estimate,) = [message for message in heard.messages if "Estimated time" in message]
-    assert heard.messages[4:].index(estimate) == len(options) + 1  # after the command that changes them
-    assert not any("30 minutes" in message for message in heard.messages)
+    (estimate,) = [message for message in recorder.messages if "Estimated time" in message]
+    assert recorder.messages[4:].index(estimate) == len(options) + 1  # after the command that changes them
+    assert not any("30 minutes" in message for message in recorder.messages)

@@ -1,4 +1,4 @@
-"""Thin: the paper's four kinds, and one of one's own."""
+"""Thin: the paper's four kinds, and a custom one."""
 
 import numpy as np
 import pytest

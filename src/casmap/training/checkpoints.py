@@ -66,10 +66,8 @@ class Checkpoints:
 
     def damaged(self) -> UserError:
         """The error for checkpoints that cannot be used."""
-        return UserError(
-            f"The checkpoint {self.newest} is damaged: delete it and {self.before.name}, if it exists, to repeat this "
-            "stage of the run from its start."
-        )
+        advice = f"delete it and {self.before.name} to repeat this stage of the run"
+        return UserError(f"The checkpoint {self.newest} is damaged: {advice}.")
 
     def diverged(self, step: int, reason: str) -> UserError:
         """The error for a run that cannot continue."""

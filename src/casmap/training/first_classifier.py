@@ -23,7 +23,7 @@ from casmap.training.run import Run
 
 HINT_BELOW, WARN_BELOW = 0.8, 0.5  # accuracies of f(0) below which a hint and a warning are printed
 HINT_STEPS = 480  # first_steps that the hint suggests
-CHECKPOINT = "classifier-checkpoint"
+CHECKPOINT, LOG = "classifier-checkpoint", "classifier-log"
 L2 = 0.02
 HEAD_PHOTOS = 10_000  # maximum number of photos that the head is fitted to
 BATCH, ITERATIONS = 32, 100  # photos in a forward pass; iterations of L-BFGS
@@ -244,8 +244,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
     )  # fmt: skip
     processes.broadcast_weights(classifier)
     optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
-    names = (CHECKPOINT, "classifier-log")
-    stage = Resumable(run, *names, steps, option("first_lr"), classifier=classifier, optimizer=optimizer)
+    stage = Resumable(run, CHECKPOINT, LOG, steps, option("first_lr"), classifier=classifier, optimizer=optimizer)
 
     def take_steps() -> Iterator[Row]:
         for step, (images, labels) in enumerate(batches.between(stage.start, steps, device), stage.start):

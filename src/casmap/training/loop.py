@@ -125,9 +125,8 @@ def run_algorithm1(
     )  # fmt: skip
     steps = recipe.total_steps(len(photos))
     names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
-    parts = {name: getattr(state, name) for name in names}
     rates = f"{option('classifier_lr')} and {option('mapping_lr')}"
-    stage = Resumable(run, CHECKPOINT, "log", steps, rates, **parts)
+    stage = Resumable(run, CHECKPOINT, "log", steps, rates, **{name: getattr(state, name) for name in names})
     upcoming = batches.between(stage.start, steps, run.device)
     measured = casm(state, _scheduled(state, upcoming, recipe, run, stage.start, steps))
     rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
@@ -165,9 +164,7 @@ def set_up(
     for network in (first, mapping):
         processes.broadcast_weights(network)
     samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
-    start = recipe.lambda_r
-    if start is None:
-        start = paper_lambda_r(recipe.score, recipe.thinning, first.classes)
+    start = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return TrainingState(
         classifier=first, mapping=mapping, samples=samples,
         lambda_r=FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start),

@@ -95,8 +95,7 @@ class Recipe:
 
     # Training f(0), if necessary: AdamW, one warm-up and one cosine decay
     first_steps: int | None = _option(
-        None, "steps of training f(0), the initial classifier (default: from first_epochs; 0: fit only its head)",
-        0, 10**9)
+        None, "steps of training f(0), the initial classifier (default: first_epochs; 0: fit its head)", 0, 10**9)
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
