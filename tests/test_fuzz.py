@@ -1,4 +1,4 @@
-"""Files that somebody, or a bad disk, has changed: a clear error or a right answer, soon, and within memory."""
+"""Files with random changes give a clear error or a correct result, within limits of time and memory."""
 
 import contextlib
 import json
@@ -44,7 +44,7 @@ CHANGES = st.lists(
 
 
 def changed(content: bytes, changes: Changes) -> bytes:
-    """Bytes put, cut out, inserted, repeated, or the rest left away, at a place from 0 to 1; the head more often."""
+    """Replace, remove, insert or repeat bytes, or truncate, at a position from 0 to 1, more often near the start."""
     for what, where, some in changes:
         at = int(where**3 * len(content))
         match what:
@@ -62,13 +62,13 @@ def changed(content: bytes, changes: Changes) -> bytes:
 
 
 class Opener:
-    """A process that opens files, and is begun again when one of them has ended it."""
+    """A process that opens files, and is restarted when a file has ended it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
 
     def open(self, kind: str, path: Path) -> tuple[str, int]:
-        """What it says of a file, and MB."""
+        """Return the result for a file, and the memory in MB."""
         if self.process is None:
             program = Path(__file__).parent / "opens.py"
             self.process = subprocess.Popen(
@@ -91,11 +91,11 @@ class Opener:
             self.stop()
             return f"no answer within {seconds} seconds" if not ready else "the process has died", 0
         try:
-            said, megabytes = json.loads(line)
+            result, megabytes = json.loads(line)
         except ValueError:
             self.stop()  # it may have printed more
             return f"something printed by others: {line}", 0
-        return said, megabytes
+        return result, megabytes
 
     def stop(self) -> None:
         if self.process is not None:
@@ -113,7 +113,7 @@ def opener():
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory) -> dict[str, tuple[str, Path]]:
-    """A good file of each kind, by what it is."""
+    """A valid file of each kind."""
     folder = tmp_path_factory.mktemp("good")
     write_photos(Scenes(photos=4, classes=2, size=48), folder / "scenes")
     photos = folder / "photos"
@@ -124,12 +124,12 @@ def good(tmp_path_factory) -> dict[str, tuple[str, Path]]:
     save_mapping(folder / "mapping.safetensors", network, {"size": 32})
     export_onnx(network, {"size": 32}, folder / "mapping.onnx")
     found = {"safetensors": ("mapping", folder / "mapping.safetensors"), "onnx": ("mapping", folder / "mapping.onnx")}
-    picture = Scenes(photos=1, size=48).image(0)
-    (folder / "photo.jpg").write_bytes(encode_jpeg(picture))
-    PIL.Image.fromarray(picture).save(folder / "photo.png")
-    PIL.Image.fromarray(picture).save(folder / "photo.webp")
-    PIL.Image.fromarray(picture).save(folder / "photo.gif")
-    PIL.Image.fromarray(picture[..., 0].astype(np.uint16) * 250).save(folder / "photo.tif")
+    image = Scenes(photos=1, size=48).image(0)
+    (folder / "photo.jpg").write_bytes(encode_jpeg(image))
+    PIL.Image.fromarray(image).save(folder / "photo.png")
+    PIL.Image.fromarray(image).save(folder / "photo.webp")
+    PIL.Image.fromarray(image).save(folder / "photo.gif")
+    PIL.Image.fromarray(image[..., 0].astype(np.uint16) * 250).save(folder / "photo.tif")
     for kind in ("jpg", "png", "webp", "gif", "tif"):
         found[kind] = ("image", folder / f"photo.{kind}")
     found["csv"] = ("annotations", folder / "boxes.csv")
@@ -154,12 +154,12 @@ KINDS = (
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_good_one_is_opened(good, opener, name) -> None:
+def test_a_valid_file_is_opened(good, opener, name) -> None:
     assert opener.open(*good[name])[0] == "fine"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_changed_one_is_refused_or_opened_and_nothing_else(good, opener, name, long) -> None:
+def test_a_changed_file_is_refused_or_opened(good, opener, name, long) -> None:
     kind, path = good[name]
     content = path.read_bytes()
     beside = path.with_name(INDEX if kind == "shards" else f"changed-{path.name}")
@@ -172,10 +172,10 @@ def test_a_changed_one_is_refused_or_opened_and_nothing_else(good, opener, name,
     @given(CHANGES)
     def try_one(changes: Changes) -> None:
         beside.write_bytes(changed(content, changes))
-        said, megabytes = opener.open(kind, beside)
-        assert said in ("fine", "refused"), said
+        result, megabytes = opener.open(kind, beside)
+        assert result in ("fine", "refused"), result
         assert megabytes < MEGABYTES
-        seen[said] += 1
+        seen[result] += 1
 
     try:
         try_one()

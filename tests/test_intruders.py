@@ -1,4 +1,4 @@
-"""Files that want to run code, or to reach other folders: neither happens."""
+"""Malicious files that try to run code or to access other folders."""
 
 import io
 import json
@@ -59,7 +59,7 @@ def pickled(mark: Path, how: str) -> bytes:
 
 
 @pytest.mark.parametrize("how", ["plain", "torch", "npz", "zip"])
-def test_no_pickle_is_ever_opened(tmp_path, how) -> None:
+def test_pickles_are_never_loaded(tmp_path, how) -> None:
     mark = tmp_path / "intruder was here"
     content = pickled(mark, how)
     ways = {
@@ -93,7 +93,7 @@ def test_no_pickle_is_ever_opened(tmp_path, how) -> None:
     assert not mark.exists()
 
 
-def test_a_recipe_is_no_program(tmp_path) -> None:
+def test_a_recipe_cannot_run_code(tmp_path) -> None:
     mark = tmp_path / "intruder was here"
     path = tmp_path / "recipe.yaml"
     path.write_text(f"recipe: !!python/object/apply:os.mkdir ['{mark}']\n")
@@ -142,7 +142,7 @@ _opened: list[str] | None = None
 
 
 def _watch(event: str, arguments: tuple) -> None:
-    """Python tells of every file that is opened, whoever does it; such a hook stays for good."""
+    """Record every file that Python opens; an audit hook cannot be removed."""
     if event == "open" and _opened is not None and isinstance(arguments[0], str | bytes):
         _opened.append(os.path.realpath(os.fsdecode(arguments[0])))
 
@@ -163,7 +163,7 @@ OUTSIDE, INSIDE = [2, 3, 20, 30], [1, 1, 9, 9]  # boxes
 
 
 def csv_of(folder: Path, name: str) -> Path:
-    rows = [f"{said},{','.join(map(str, box))}" for said, box in ((name, OUTSIDE), ("photos/cat/1.jpg", INSIDE))]
+    rows = [f"{given},{','.join(map(str, box))}" for given, box in ((name, OUTSIDE), ("photos/cat/1.jpg", INSIDE))]
     path = folder / "boxes.csv"
     path.write_text("\n".join(["file,xmin,ymin,xmax,ymax", *rows]))
     return path
@@ -172,7 +172,7 @@ def csv_of(folder: Path, name: str) -> Path:
 def coco_of(folder: Path, name: str) -> Path:
     boxes = {1: (name, OUTSIDE), 2: ("cat/1.jpg", INSIDE)}
     content = {
-        "images": [{"id": n, "file_name": said, "width": 48, "height": 48} for n, (said, _) in boxes.items()],
+        "images": [{"id": n, "file_name": given, "width": 48, "height": 48} for n, (given, _) in boxes.items()],
         "annotations": [
             {"id": n, "image_id": n, "category_id": 1, "bbox": [x, y, right - x, down - y]}
             for n, (_, (x, y, right, down)) in boxes.items()
@@ -185,7 +185,7 @@ def coco_of(folder: Path, name: str) -> Path:
 
 
 def xml_of(folder: Path, name: str) -> Path:
-    """Two files: their own names tell of a photo, what is said inside of them does not."""
+    """Two files: their own names refer to photos, the names inside of them are ignored."""
     for file, box in (("cat/1.xml", INSIDE), ("secret/3.xml", OUTSIDE)):
         path = folder / "xml" / file
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -200,11 +200,11 @@ def xml_of(folder: Path, name: str) -> Path:
 
 
 def label_studio_of(folder: Path, name: str) -> Path:
-    def task(said: str, box: list[int]) -> dict:
+    def task(given: str, box: list[int]) -> dict:
         x, y, right, down = (100 * edge / 48 for edge in box)
         value = {"x": x, "y": y, "width": right - x, "height": down - y, "rotation": 0, "rectanglelabels": ["cat"]}
         region = {"type": "rectanglelabels", "value": value, "original_width": 48, "original_height": 48}
-        return {"data": {"image": f"/data/local-files/?d={quote(said)}"}, "annotations": [{"result": [region]}]}
+        return {"data": {"image": f"/data/local-files/?d={quote(given)}"}, "annotations": [{"result": [region]}]}
 
     path = folder / "tasks.json"
     path.write_text(json.dumps([task(name, OUTSIDE), task("cat/1.jpg", INSIDE)]))
@@ -213,9 +213,9 @@ def label_studio_of(folder: Path, name: str) -> Path:
 
 def cvat_of(folder: Path, name: str) -> Path:
     images = [
-        f'<image id="{number}" name="{said}" width="48" height="48">'
+        f'<image id="{number}" name="{given}" width="48" height="48">'
         f'<box label="cat" xtl="{box[0]}" ytl="{box[1]}" xbr="{box[2]}" ybr="{box[3]}"/></image>'
-        for number, (said, box) in enumerate(((name, OUTSIDE), ("cat/1.jpg", INSIDE)))
+        for number, (given, box) in enumerate(((name, OUTSIDE), ("cat/1.jpg", INSIDE)))
     ]
     path = folder / "cvat.xml"
     path.write_text(f"<annotations>{''.join(images)}</annotations>")
@@ -227,9 +227,9 @@ def wsol_of(folder: Path, name: str) -> Path:
     path.mkdir()
     photos = (name, "cat/1.jpg", "dog/2.jpg")
     (path / "image_ids.txt").write_text("\n".join(photos))
-    (path / "class_labels.txt").write_text("\n".join(f"{said},{n}" for n, said in enumerate(photos)))
-    (path / "image_sizes.txt").write_text("\n".join(f"{said},48,48" for said in photos))
-    boxes = [f"{said},{','.join(map(str, box))}" for said, box in ((name, OUTSIDE), ("cat/1.jpg", INSIDE))]
+    (path / "class_labels.txt").write_text("\n".join(f"{given},{n}" for n, given in enumerate(photos)))
+    (path / "image_sizes.txt").write_text("\n".join(f"{given},48,48" for given in photos))
+    boxes = [f"{given},{','.join(map(str, box))}" for given, box in ((name, OUTSIDE), ("cat/1.jpg", INSIDE))]
     (path / "localization.txt").write_text("\n".join(boxes))
     return path
 
@@ -249,8 +249,8 @@ def test_annotations_name_photos_of_their_folder_only(photos, opened, write, nam
 
     known = read_annotations(boxes, photos, Names(inside))
     assert [list(one.box) for one in known.of("cat/1.jpg").objects] == [INSIDE]
-    said = {name, os.path.normpath(name.replace("\\", "/")), "../secret/3.jpg", "secret/3.jpg", "3.jpg", str(secret)}
-    assert all(known.of(one) == PhotoRecord() for one in said)
+    given = {name, os.path.normpath(name.replace("\\", "/")), "../secret/3.jpg", "secret/3.jpg", "3.jpg", str(secret)}
+    assert all(known.of(one) == PhotoRecord() for one in given)
     assert {*known.labels, *(known.listed or ())} <= set(inside)
     if write is not csv_of:  # a table may serve several folders: its other rows are no fault
         assert [one.kind for one in known.problems] == [Kind.NO_PHOTO]
@@ -279,17 +279,17 @@ def test_a_mask_outside_of_the_folders_is_refused(photos, opened, name, ignored)
     folder = photos.parent / "wsol"
     folder.mkdir()
 
-    def look(mask: str, ignored: str):
+    def read(mask: str, ignored: str):
         (folder / "image_ids.txt").write_text("cat/1.jpg\ndog/2.jpg")
         (folder / "localization.txt").write_text(f"cat/1.jpg,{mask},{ignored}")
         return PhotoFolder(photos, boxes=folder).read_annotation(0)
 
     opened.clear()
-    annotation, problems = look("masks/1.png", name) if ignored else look(name, "")
+    annotation, problems = read("masks/1.png", name) if ignored else read(name, "")
     assert annotation is None
     assert [one.kind for one in problems] == [Kind.MASK_SKIPPED]
     assert str(secret.resolve()) not in opened
-    annotation, problems = look("masks/1.png", "")
+    annotation, problems = read("masks/1.png", "")
     assert annotation.mask.all()
     assert problems == []
     assert str(own.resolve()) in opened
@@ -303,7 +303,7 @@ def test_a_link_that_leads_out_of_the_folder_is_left_out(photos) -> None:
     assert [path.name for path in find_images([photos])] == ["1.jpg", "8.jpg", "2.jpg"]
 
 
-def test_a_link_in_the_way_of_what_is_written_is_replaced_and_not_followed(photos, tmp_path) -> None:
+def test_a_link_at_an_output_path_is_replaced_and_not_followed(photos, tmp_path) -> None:
     secret = tmp_path / "secret" / "3.jpg"
     before = secret.read_bytes()
     maps = tmp_path / "maps"
@@ -318,7 +318,7 @@ def test_a_link_in_the_way_of_what_is_written_is_replaced_and_not_followed(photo
 
 
 @pytest.mark.parametrize("form", FORMATS.names)
-def test_names_of_photos_lead_nowhere(photos, tmp_path, form) -> None:
+def test_names_of_photos_cannot_leave_the_output_folder(photos, tmp_path, form) -> None:
     odd = photos / "cat" / "..%2f..%2fx.jpg"
     odd.write_bytes((photos / "cat" / "1.jpg").read_bytes())
     before = set(tmp_path.rglob("*"))
@@ -328,7 +328,7 @@ def test_names_of_photos_lead_nowhere(photos, tmp_path, form) -> None:
     assert all(path.is_relative_to(tmp_path / "out") for path in made)
 
 
-def test_entries_of_an_archive_are_read_from_their_place_and_never_unpacked(photos, tmp_path) -> None:
+def test_archive_entries_are_read_in_place_and_never_unpacked(photos, tmp_path) -> None:
     shards = tmp_path / "shards"
     write_shards(PhotoFolder(photos), shards)
     tar = shards / "shard-000000.tar"

@@ -3,12 +3,15 @@
 import csv
 from pathlib import Path
 
+import numpy as np
 import PIL.Image
 import pytest
 
 from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, Object
 from casmap.data.folders import PhotoFolder
+from casmap.evaluation.table import evaluate
+from casmap.reporting import Reporter
 
 
 @pytest.fixture
@@ -25,6 +28,20 @@ def test_a_class_is_read_where_the_table_has_one(flat):
     photos = PhotoFolder(flat, table)
     assert photos.classes == ["cat", "dog"]
     assert photos.annotation(0).boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def test_evaluate_warns_of_the_first_row_that_matches_no_photo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("cat/a.png", "dog/b.png"):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True)
+        PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)).save(f"photos/{name}")
+    rows = [f"{name},1,2,9,9\n" for name in ("cat/a.png", "cat/gone.png", "dog/b.png", "dog/gone.png")]
+    (tmp_path / "boxes.csv").write_text("file,xmin,ymin,xmax,ymax\n" + "".join(rows))
+    warnings, reporter = [], Reporter()
+    reporter.warning = warnings.append
+    evaluate("photos", boxes="boxes.csv", unseen=True, reporter=reporter)
+    expected = "2 annotations match no photo in photos; the first: cat/gone.png: boxes.csv, row 3."
+    assert warnings[:1] == [expected]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".CSV", ".txt", ""])

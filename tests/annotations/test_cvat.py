@@ -1,4 +1,4 @@
-"""CVAT gives back what people corrected."""
+"""Read corrected annotations that CVAT exported."""
 
 import numpy as np
 import PIL.Image
@@ -25,7 +25,7 @@ CVAT = """<annotations><version>1.1</version>
 </image>
 <image id="1" name="dog/3.jpg" width="80" height="60"><box label="dog" xtl="1" ytl="2" xbr="30" ybr="40"/>
   <box label="dog" xtl="x" ytl="2" xbr="30" ybr="40"/></image>
-<image id="2" name="nobody.jpg" width="80" height="60"/>
+<image id="2" name="missing.jpg" width="80" height="60"/>
 </annotations>"""
 
 
@@ -41,7 +41,7 @@ def test_cvat_gives_outlines_or_boxes(photos, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", ["<annotations>", "<!DOCTYPE x><annotations/>", ""])
-def test_a_file_that_cannot_be_read_is_one_sentence(photos, tmp_path, content) -> None:
+def test_an_invalid_file_gives_a_one_sentence_error(photos, tmp_path, content) -> None:
     (tmp_path / "a.xml").write_text(content)
     with pytest.raises(UserError, match=r"a\.xml cannot be read"):
         PhotoFolder(photos, tmp_path / "a.xml")

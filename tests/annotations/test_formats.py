@@ -35,21 +35,21 @@ def rectangle(label, box, size):
 
 
 @st.composite
-def boxes(rasterize, size):
-    x0, y0 = (rasterize(st.integers(0, side - 1)) for side in size)
-    return x0, y0, rasterize(st.integers(x0 + 1, size[0])), rasterize(st.integers(y0 + 1, size[1]))
+def boxes(draw, size):
+    x0, y0 = (draw(st.integers(0, side - 1)) for side in size)
+    return x0, y0, draw(st.integers(x0 + 1, size[0])), draw(st.integers(y0 + 1, size[1]))
 
 
 @st.composite
-def annotated(rasterize):
+def annotated(draw):
     """Names of photos in folders or in none, with their sizes and objects."""
-    folders = rasterize(st.lists(st.sampled_from(["", *WORDS, "deep/er"]), min_size=1, max_size=3, unique=True))
+    folders = draw(st.lists(st.sampled_from(["", *WORDS, "deep/er"]), min_size=1, max_size=3, unique=True))
     photos = {}
     for folder in folders:
-        for stem in rasterize(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True)):
-            size = rasterize(st.integers(2, 40)), rasterize(st.integers(2, 40))
+        for stem in draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True)):
+            size = draw(st.integers(2, 40)), draw(st.integers(2, 40))
             named = st.tuples(st.sampled_from(WORDS), boxes(size))
-            objects = rasterize(st.lists(named, max_size=3, unique_by=lambda pair: pair[1]))
+            objects = draw(st.lists(named, max_size=3, unique_by=lambda pair: pair[1]))
             photos[f"{folder}/{stem}.png".lstrip("/")] = size, objects
     return photos
 
@@ -142,7 +142,7 @@ def test_formats_are_listed_and_an_unknown_one_is_refused() -> None:
         FORMATS["dots"]
 
 
-def test_text_files_go_before_xml_before_masks(tmp_path) -> None:
+def test_text_files_take_precedence_over_xml_and_xml_over_masks(tmp_path) -> None:
     labelled = on_disk(tmp_path / "photos", {"cat/a.png": ((30, 20), [("cat", (3, 4, 10, 12))])})
     out, names = tmp_path / "out", Names(["cat/a.png"])
     for form, kind in (("masks", "masks"), ("voc", "boxes from XML"), ("wsol", "boxes from the text files")):

@@ -1,4 +1,4 @@
-"""Label Studio gives back what people corrected."""
+"""Read corrected annotations that Label Studio exported."""
 
 import json
 
@@ -53,7 +53,7 @@ def test_label_studios_addresses_lead_to_photos(photos, tmp_path, address) -> No
     assert data.annotation(data.names.index("cat/2.jpg")) is None
 
 
-def test_outlines_go_before_boxes_and_make_masks(photos, tmp_path) -> None:
+def test_outlines_take_precedence_over_boxes_and_give_masks(photos, tmp_path) -> None:
     data = PhotoFolder(photos, studio(tmp_path, task("cat/1.jpg", [BOX, OUTLINE])))
     found = data.annotation(data.names.index("cat/1.jpg"))
     assert found.boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
@@ -62,20 +62,20 @@ def test_outlines_go_before_boxes_and_make_masks(photos, tmp_path) -> None:
     np.testing.assert_array_equal(found.mask, wanted)
 
 
-def test_what_people_said_goes_before_predictions_and_what_they_threw_away(photos, tmp_path) -> None:
-    said = task("cat/1.jpg", [OUTLINE])
-    said["predictions"] = [{"result": [BOX]}]
-    said["annotations"].append({"result": [BOX], "was_cancelled": True})
+def test_annotations_take_precedence_over_predictions_and_cancelled_annotations(photos, tmp_path) -> None:
+    corrected = task("cat/1.jpg", [OUTLINE])
+    corrected["predictions"] = [{"result": [BOX]}]
+    corrected["annotations"].append({"result": [BOX], "was_cancelled": True})
     only = task("cat/2.jpg", [BOX], key="predictions")
-    data = PhotoFolder(photos, studio(tmp_path, said, only))
+    data = PhotoFolder(photos, studio(tmp_path, corrected, only))
     assert data.annotation(data.names.index("cat/1.jpg")).boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
     assert data.annotation(data.names.index("cat/2.jpg")).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
 
 
-def test_one_bad_task_or_region_stops_nothing(photos, tmp_path) -> None:
+def test_invalid_tasks_and_regions_are_skipped(photos, tmp_path) -> None:
     broken = region("polygonlabels", "cat", points=[[1], ["a", 2]])
     turned = region("rectanglelabels", "cat", x=1, y=1, width=5, height=5, rotation=30)
-    path = studio(tmp_path, {"id": 3}, "what", task("cat/1.jpg", [broken, turned, BOX]), task("nobody.jpg", [BOX]))
+    path = studio(tmp_path, {"id": 3}, "what", task("cat/1.jpg", [broken, turned, BOX]), task("missing.jpg", [BOX]))
     data = PhotoFolder(photos, path)
     assert data.annotation(data.names.index("cat/1.jpg")).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
     kinds = [problem.kind for problem in data.problems]
@@ -83,7 +83,7 @@ def test_one_bad_task_or_region_stops_nothing(photos, tmp_path) -> None:
     assert kinds.count(Kind.NO_PHOTO) == 1
 
 
-def test_a_file_that_cannot_be_read_is_one_sentence(photos, tmp_path) -> None:
+def test_an_invalid_file_gives_a_one_sentence_error(photos, tmp_path) -> None:
     (tmp_path / "a.json").write_text("[1, 2")
-    with pytest.raises(UserError, match=r"a\.json is not readable JSON"):
+    with pytest.raises(UserError, match=r"a\.json is not valid JSON"):
         PhotoFolder(photos, tmp_path / "a.json")

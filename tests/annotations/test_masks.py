@@ -53,7 +53,7 @@ def test_photos_that_would_share_a_mask_are_refused_before_anything_is_written(t
     assert not (tmp_path / "out").exists()
 
 
-def test_other_folders_of_pictures_are_no_masks(tmp_path, ring):
+def test_other_folders_of_images_are_not_masks(tmp_path, ring):
     labelled(tmp_path / "photos", "cat/a.png", ring)
     with pytest.raises(UserError, match="There are no annotations in"):
         PhotoFolder(tmp_path / "photos", tmp_path / "photos")

@@ -21,7 +21,7 @@ def test_a_box_is_its_four_edges_or_is_left_out(numbers):
     if x0 < x1 and y0 < y1:
         assert object_from_box("", map(repr, numbers)).box == numbers
     else:
-        with pytest.raises(Skipped, match="ends before it begins"):
+        with pytest.raises(Skipped, match="does not have x0 < x1 and y0 < y1"):
             object_from_box("", numbers)
 
 
@@ -37,16 +37,16 @@ def test_what_is_not_four_numbers_is_left_out(values):
 # ---------------------------------------------------------------------------------------------- classes
 
 
-def test_the_largest_object_tells_the_class():
+def test_the_largest_object_gives_the_class():
     assert main_class([one("cat", 3), one("dog", 5), one("cat", 4)]) == "dog"
 
 
-def test_a_doubtful_object_tells_the_class_only_where_there_is_no_other():
+def test_a_difficult_object_gives_the_class_only_if_there_is_no_other():
     assert main_class([one("cat", 3), one("dog", 5, difficult=True)]) == "cat"
     assert main_class([one("cat", 3, difficult=True), one("dog", 5, difficult=True)]) == "dog"
 
 
-def test_objects_without_a_name_tell_no_class():
+def test_objects_without_a_name_give_no_class():
     assert main_class([one("", 3)]) is None
     assert main_class([]) is None
 
@@ -61,17 +61,17 @@ def test_objects_with_names_of_no_class_are_kept_where_none_has_the_photos():
     assert of_class(objects, "n02123045", {"n02123045", "dog"}) == [objects[0], objects[2]]
 
 
-def test_doubtful_objects_of_the_class_are_kept_only_where_there_is_no_other():
+def test_difficult_objects_of_the_class_are_kept_only_if_there_is_no_other():
     sure, unsure = one("cat", 3), one("cat", 5, difficult=True)
     assert of_class([sure, unsure], "cat", {"cat"}) == [sure]
     assert of_class([one("dog", 9), unsure], "cat", {"cat", "dog"}) == [unsure]
 
 
 @pytest.mark.parametrize("error", [KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError])
-def test_an_object_that_cannot_be_made_stops_no_other(error):
+def test_an_invalid_object_is_skipped(error):
     def broken():
         raise error("no")
 
     known = collect_objects("a.jpg", [lambda: one("cat", 3), broken, lambda: one("dog", 5)])
     assert [one.name for one in known.objects] == ["cat", "dog"]
-    assert [(one.kind, one.what) for one in known.problems] == [(Kind.MALFORMED, "a.jpg: a region that cannot be read")]
+    assert [(one.kind, one.what) for one in known.problems] == [(Kind.MALFORMED, "a.jpg: an object cannot be read")]

@@ -8,7 +8,7 @@ from casmap.annotations.types import Names
 
 
 @pytest.mark.parametrize(
-    ("said", "found"),
+    ("given", "found"),
     [
         ("cat/a.jpg", "cat/a.jpg"),
         ("cat/a", "cat/a.jpg"),
@@ -26,13 +26,13 @@ from casmap.annotations.types import Names
         ("", None),
     ],
 )
-def test_a_photo_in_a_folder_is_found_by_its_name(said, found):
-    assert Names(["cat/a.jpg", "cat/b.jpg", "dog/b.jpg", "dog/c.d.jpg"]).find(said) == found
+def test_a_photo_in_a_folder_is_found_by_its_name(given, found):
+    assert Names(["cat/a.jpg", "cat/b.jpg", "dog/b.jpg", "dog/c.d.jpg"]).find(given) == found
 
 
-@pytest.mark.parametrize("said", ["a.jpg", "a", "val2014/a.jpg", "n01440764/a", "images/val/a.jpg"])
-def test_a_photo_in_no_folder_is_found_whatever_folder_is_said(said):
-    assert Names(["a.jpg", "b.jpg"]).find(said) == "a.jpg"
+@pytest.mark.parametrize("given", ["a.jpg", "a", "val2014/a.jpg", "n01440764/a", "images/val/a.jpg"])
+def test_a_photo_in_no_folder_is_found_whatever_folder_is_given(given):
+    assert Names(["a.jpg", "b.jpg"]).find(given) == "a.jpg"
 
 
 def test_two_photos_of_one_stem_need_their_suffix():

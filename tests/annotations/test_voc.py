@@ -1,4 +1,4 @@
-"""XML files as VOC, ILSVRC and LabelImg write them, and as they arrive damaged."""
+"""XML files as VOC, ILSVRC and LabelImg write them, and damaged ones."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -47,7 +47,7 @@ def test_the_boxes_of_an_objects_parts_are_not_its_box(parsed):
     assert [one.box for one in parsed(xml(("person", 1, 1, 9, 9, part))).objects] == [(1, 1, 9, 9)]
 
 
-def test_difficult_objects_are_doubtful(parsed):
+def test_difficult_objects_are_marked(parsed):
     known = parsed(
         xml(("cat", 1, 1, 9, 9, "<difficult>1</difficult>"), ("cat", 1, 1, 8, 8, "<difficult>0</difficult>"))
     )
@@ -110,7 +110,7 @@ def test_a_malformed_or_dangerous_file_is_left_out(parsed, text):
     assert "&" not in known.problems[0].what
 
 
-def test_an_endless_file_is_left_out(parsed):
+def test_a_huge_file_is_left_out(parsed):
     assert [p.kind for p in parsed("<annotation>" + " " * 11_000_000 + "</annotation>").problems] == [Kind.MALFORMED]
 
 

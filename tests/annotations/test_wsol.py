@@ -129,7 +129,7 @@ def test_a_folder_without_localization_is_refused(val, files):
         open_photos(str(val), boxes=files(image_ids=["val/1.png"]))
 
 
-def test_what_is_no_text_is_refused(val, files):
+def test_a_file_that_is_not_text_is_refused(val, files):
     metadata = files(localization=["x"])
     (metadata / "localization.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UserError, match=r"localization\.txt is not a text file"):
@@ -137,9 +137,9 @@ def test_what_is_no_text_is_refused(val, files):
 
 
 @pytest.mark.parametrize("name", ["a,b.png", "a\nb.png", " a.png", "a\x85b.png"])
-def test_a_name_that_the_files_cannot_hold_is_refused(tmp_path, name):
+def test_a_name_that_the_files_cannot_represent_is_refused(tmp_path, name):
     photo = Labelled(tmp_path / name, name, 16, 12, ())
-    with pytest.raises(UserError, match="wsolevaluation cannot name"):
+    with pytest.raises(UserError, match="wsolevaluation cannot represent the name"):
         FORMATS["wsol"].write([photo], [], tmp_path / "out", WriteOptions())
     assert not (tmp_path / "out").exists()
 

@@ -27,7 +27,7 @@ def listed(source, start, stop):
 
 
 def coordinates(height, width):
-    """A picture whose pixels say where they are: red is x, green is y."""
+    """An image whose pixels encode their position: red is x, green is y."""
     ys, xs = np.mgrid[:height, :width]
     return np.stack([xs, ys, np.zeros_like(xs)], axis=-1).astype(np.uint8)
 
@@ -52,7 +52,7 @@ def test_another_seed_gives_other_crops_and_another_order():
     assert batches(seed=1).indices(0).tolist() != batches(seed=2).indices(0).tolist()
 
 
-def test_the_same_photo_is_cropped_anew_in_each_epoch():
+def test_each_epoch_crops_a_photo_differently():
     source = batches(photos=4, batch=4, flip=False)
     crops = []
     for step, (images, _) in enumerate(source.between(0, 3)):
@@ -71,7 +71,7 @@ def test_labels_belong_to_the_photos_of_their_step():
 
 
 def test_images_belong_to_their_labels():
-    """With whole crops of pictures of the right size, a batch is its photos."""
+    """With whole crops of images of the right size, a batch is its photos."""
     source = batches(smallest_crop=1.0, flip=False)
     photos = Scenes(classes=4, photos=20, size=32)
     hits = 0
@@ -107,7 +107,7 @@ def test_an_epoch_of_all_photos_covers_each_once():
     assert sorted(np.concatenate([source.indices(step) for step in range(5, 10)])) == list(range(20))
 
 
-def test_a_share_is_drawn_anew_in_each_epoch():
+def test_each_epoch_draws_another_share():
     source = batches(photos=20, batch=4, share=0.2)
     epochs = [frozenset(source.indices(step).tolist()) for step in range(60)]
     assert len(set(epochs)) > 50
@@ -121,7 +121,7 @@ def test_a_share_is_drawn_anew_in_each_epoch():
 @given(
     st.integers(20, 60), st.integers(20, 60), st.floats(0.08, 0.9), st.integers(0, 10**6), st.sampled_from([60, 120])
 )
-def test_a_crop_is_a_part_of_the_photo_as_large_and_as_square_as_told(height, width, smallest, seed, size):
+def test_a_crop_is_a_part_of_the_photo_with_the_given_size_and_aspect_ratio(height, width, smallest, seed, size):
     crop = random_resized_crop(coordinates(height, width), size, np.random.default_rng(seed), smallest)
     assert crop.shape == (size, size, 3)
     (left, right), (top, bottom) = ((crop[..., c].min(), int(crop[..., c].max()) + 1) for c in (0, 1))
@@ -174,7 +174,7 @@ def test_half_of_the_photos_are_mirrored():
     assert 0.35 < mirrored(flip=True) < 0.65
 
 
-def test_photos_are_asked_for_as_large_as_the_smallest_crop_needs():
+def test_photos_are_decoded_large_enough_for_the_smallest_crop():
     asked = set()
 
     class Asked(Scenes):
@@ -191,11 +191,11 @@ def test_photos_are_asked_for_as_large_as_the_smallest_crop_needs():
 
 
 def test_normalising_can_be_undone():
-    pictures = np.random.default_rng(0).integers(0, 256, (2, 5, 7, 3), dtype=np.uint8)
-    tensor = batches().normalise(pictures)
+    images = np.random.default_rng(0).integers(0, 256, (2, 5, 7, 3), dtype=np.uint8)
+    tensor = batches().normalise(images)
     assert tensor.shape == (2, 3, 5, 7)
     back = (tensor * torch.tensor(STD).view(1, 3, 1, 1) + torch.tensor(MEAN).view(1, 3, 1, 1)) * 255
-    np.testing.assert_array_equal(back.permute(0, 2, 3, 1).round().numpy().astype(np.uint8), pictures)
+    np.testing.assert_array_equal(back.permute(0, 2, 3, 1).round().numpy().astype(np.uint8), images)
 
 
 def test_the_mean_colour_becomes_zero():
@@ -207,12 +207,12 @@ def test_the_mean_colour_becomes_zero():
 # ---------------------------------------------------------------------------------------------- bad photos
 
 
-def test_an_unreadable_photo_raises_as_it_is(tmp_path):
+def test_the_error_of_an_unreadable_photo_is_unchanged(tmp_path):
     for number in range(6):
         path = tmp_path / f"class-{number % 2}" / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
         PIL.Image.new("RGB", (40, 40)).save(path)
-    (tmp_path / "class-1" / "3.png").write_bytes(b"no picture")
+    (tmp_path / "class-1" / "3.png").write_bytes(b"not an image")
     source = Batches(PhotoFolder(tmp_path), 32, 2, MEAN, STD)
     with pytest.raises(UnreadableImage, match=r"3\.png"):
         list(source.between(0, 3))
@@ -225,7 +225,7 @@ def test_batches_before_an_unreadable_photo_are_given(tmp_path):
         PIL.Image.new("RGB", (40, 40)).save(path)
     photos = PhotoFolder(tmp_path)
     source = Batches(photos, 32, 2, MEAN, STD)
-    (tmp_path / photos.names[source.indices(3)[0]]).write_bytes(b"no picture")
+    (tmp_path / photos.names[source.indices(3)[0]]).write_bytes(b"not an image")
     made = source.between(0, 4)
     assert [next(made)[1].shape for _ in range(3)] == [(2,)] * 3
     with pytest.raises(UnreadableImage):
@@ -245,12 +245,12 @@ def test_whole_photos_come_in_order_with_their_labels_at_every_size(batch, monke
     np.testing.assert_array_equal(torch.cat([labels for labels, _ in found]), photos.labels[chosen])
     for place, size in enumerate((32, 24)):
         expected = np.stack([resize(photos.image(int(i)), size, "squash") for i in chosen])
-        np.testing.assert_array_equal(np.concatenate([pictures[place] for _, pictures in found]), expected)
+        np.testing.assert_array_equal(np.concatenate([images[place] for _, images in found]), expected)
 
 
 def test_whole_photos_are_normalised_as_batches_are():
-    pictures = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
-    expected = (torch.from_numpy(pictures).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(
+    images = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), dtype=np.uint8)
+    expected = (torch.from_numpy(images).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(
         STD
     ).view(3, 1, 1)
-    torch.testing.assert_close(normalised(pictures, MEAN, STD), expected)
+    torch.testing.assert_close(normalised(images, MEAN, STD), expected)

@@ -1,4 +1,4 @@
-"""The brush: what it says it painted is what it painted."""
+"""Drawing: the layers mark the pixels that were painted."""
 
 import numpy as np
 import pytest
@@ -22,57 +22,57 @@ def rectangle(x0, y0, x1, y1):
 
 
 def test_paint_covers_its_shape_and_nothing_else():
-    picture = canvas()
-    before = picture.colours.copy()
-    layer = picture.paint(picture.shape(rectangle(10, 5, 19, 14)), RED)
+    drawing = canvas()
+    before = drawing.colours.copy()
+    layer = drawing.paint(drawing.shape(rectangle(10, 5, 19, 14)), RED)
     inside = np.zeros((48, 64), bool)
     inside[5:15, 10:20] = True
-    np.testing.assert_array_equal(picture.layers == layer, inside)
-    np.testing.assert_allclose(picture.colours[6:14, 11:19], np.broadcast_to(RED, (8, 8, 3)), atol=1e-6)
-    outside = picture.shape(rectangle(10, 5, 19, 14)) == 0
-    np.testing.assert_array_equal(picture.colours[outside], before[outside])
+    np.testing.assert_array_equal(drawing.layers == layer, inside)
+    np.testing.assert_allclose(drawing.colours[6:14, 11:19], np.broadcast_to(RED, (8, 8, 3)), atol=1e-6)
+    outside = drawing.shape(rectangle(10, 5, 19, 14)) == 0
+    np.testing.assert_array_equal(drawing.colours[outside], before[outside])
 
 
 def test_the_layer_painted_last_is_on_top():
-    picture = canvas()
-    lower = picture.paint(picture.shape(rectangle(5, 5, 30, 30)), RED)
-    upper = picture.paint(picture.shape(rectangle(20, 20, 40, 40)), RED)
-    assert picture.layers[10, 10] == lower
-    assert picture.layers[25, 25] == upper
-    assert picture.layers[45, 60] == 0
+    drawing = canvas()
+    lower = drawing.paint(drawing.shape(rectangle(5, 5, 30, 30)), RED)
+    upper = drawing.paint(drawing.shape(rectangle(20, 20, 40, 40)), RED)
+    assert drawing.layers[10, 10] == lower
+    assert drawing.layers[25, 25] == upper
+    assert drawing.layers[45, 60] == 0
 
 
 @pytest.mark.parametrize("part", [head, coat, tail])
 def test_each_form_of_a_part_is_visible_and_differs_from_the_others(part):
-    pictures = set()
+    drawings = set()
     for form in range(FORMS):
-        picture = canvas()
-        layer = part(picture, np.array([32.0, 24.0]), 0.3, 40.0, form, RED)
-        assert (picture.layers == layer).sum() > 20
-        pictures.add(picture.colours.tobytes())
-    assert len(pictures) == FORMS
+        drawing = canvas()
+        layer = part(drawing, np.array([32.0, 24.0]), 0.3, 40.0, form, RED)
+        assert (drawing.layers == layer).sum() > 20
+        drawings.add(drawing.colours.tobytes())
+    assert len(drawings) == FORMS
 
 
 @pytest.mark.parametrize("part", [head, coat, tail])
-def test_a_part_says_which_pixels_it_changed(part):
-    picture = canvas()
-    before = picture.colours.copy()
-    layer = part(picture, np.array([32.0, 24.0]), 0.0, 40.0, 0, RED)
-    changed = (picture.colours != before).any(axis=-1)
-    assert (picture.layers[~changed] != layer).all()
-    softened = changed & (picture.layers != layer)
-    assert softened.sum() < (picture.layers == layer).sum()  # only the soft edge is changed and not the part's
+def test_the_layer_of_a_part_marks_the_pixels_it_changed(part):
+    drawing = canvas()
+    before = drawing.colours.copy()
+    layer = part(drawing, np.array([32.0, 24.0]), 0.0, 40.0, 0, RED)
+    changed = (drawing.colours != before).any(axis=-1)
+    assert (drawing.layers[~changed] != layer).all()
+    softened = changed & (drawing.layers != layer)
+    assert softened.sum() < (drawing.layers == layer).sum()  # only the soft edge is changed and not the part's
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(16, 70), st.integers(16, 70), st.integers(0, 10**6))
-def test_any_canvas_develops_to_a_picture(height, width, seed):
+def test_any_canvas_becomes_an_image(height, width, seed):
     rng = np.random.default_rng(seed)
-    picture = Canvas(rng, height, width)
-    picture.body(rng, np.array([width / 2, height / 2]), 0.4, width / 2)
-    picture.stick(rng, np.array([0.0, 0.0]), 1.0, 10.0)
-    picture.blob(rng, np.array([width, height], dtype=float), 10.0, RED)
-    developed = picture.develop(rng)
+    drawing = Canvas(rng, height, width)
+    drawing.body(rng, np.array([width / 2, height / 2]), 0.4, width / 2)
+    drawing.stick(rng, np.array([0.0, 0.0]), 1.0, 10.0)
+    drawing.blob(rng, np.array([width, height], dtype=float), 10.0, RED)
+    developed = drawing.develop(rng)
     assert developed.shape == (height, width, 3)
     assert developed.dtype == np.uint8
     assert developed.std() > 1
@@ -80,9 +80,9 @@ def test_any_canvas_develops_to_a_picture(height, width, seed):
 
 @settings(deadline=None)
 @given(st.floats(0, 3), st.floats(0, 1), st.integers(0, 10**6))
-def test_faded_paint_is_less_coloured_than_bright_paint(hue, strength, seed):
-    picture = canvas(16, 16)
-    faded, bright = (picture.hue(np.random.default_rng(seed), hue, s) for s in (strength, 1.0))
+def test_a_lower_strength_gives_paler_colours(hue, strength, seed):
+    drawing = canvas(16, 16)
+    faded, bright = (drawing.hue(np.random.default_rng(seed), hue, s) for s in (strength, 1.0))
     for colour in (faded, bright):
         assert colour.min() >= 0
         assert colour.max() <= 1

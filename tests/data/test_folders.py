@@ -1,4 +1,6 @@
-"""Folders of photos as people have them, with all that can be wrong with them."""
+"""Folders of photos and their annotations, with everything that can be wrong with them."""
+
+import json
 
 import numpy as np
 import PIL.ExifTags
@@ -11,7 +13,7 @@ from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UnreadableImage, UserError
 
-# Boxes in a picture of 16 x 12, in any fractions of a pixel.
+# Boxes in a photo of 16 x 12, in any fractions of a pixel.
 BOXES = st.lists(
     st.tuples(st.floats(0, 7), st.floats(0, 5), st.floats(8, 16), st.floats(6, 12)), min_size=1, max_size=4
 )
@@ -30,7 +32,7 @@ def mask(path, array):
 
 
 def refusal(*arguments, **options):
-    """The one sentence with which a folder is refused."""
+    """Return the one-sentence error for a folder."""
     with pytest.raises(UserError) as caught:
         PhotoFolder(*arguments, **options)
     sentence = str(caught.value)
@@ -60,7 +62,7 @@ def test_each_folder_is_a_class_and_all_is_sorted(pets):
     assert len(photos) == 3
 
 
-def test_images_come_in_their_own_size(pets):
+def test_images_keep_their_size(pets):
     photos = PhotoFolder(str(pets))
     assert photos.image(1).shape == (20, 10, 3)
     assert (photos.image(2) == 30).all()
@@ -85,13 +87,13 @@ def test_hidden_files_hidden_classes_and_other_files_are_no_photos(pets):
     assert PhotoFolder(pets).classes == ["cat", "dog"]
 
 
-def test_hidden_folders_inside_a_class_are_passed_over(pets):
+def test_hidden_folders_inside_a_class_are_ignored(pets):
     before = PhotoFolder(pets).names
     photo(pets / "cat" / ".thumbnails" / "a.png")
     assert PhotoFolder(pets).names == before
 
 
-def test_suffixes_count_whatever_their_case(pets):
+def test_suffixes_are_case_insensitive(pets):
     photo(pets / "dog" / "LOUD.PNG")
     assert "dog/LOUD.PNG" in PhotoFolder(pets).names
 
@@ -120,11 +122,52 @@ def test_a_folder_without_photos_is_refused(tmp_path):
 
 def test_photos_outside_class_folders_are_not_enough(tmp_path):
     photo(tmp_path / "a.png")
-    assert "class" in refusal(tmp_path)
+    assert "1 photos are in no class folder, the first a.png." in refusal(tmp_path)
 
 
-def test_an_unreadable_photo_says_its_name(pets):
-    (pets / "cat" / "a.png").write_bytes(b"no picture")
+def test_loose_photos_beside_class_folders_are_left_out_and_named(pets):
+    photo(pets / "loose.png")
+    photos = PhotoFolder(pets)
+    assert photos.names == ["cat/a.png", "cat/b.jpg", "dog/rex.png"]
+    assert [(problem.kind, problem.what) for problem in photos.problems] == [(Kind.NO_CLASS, "loose.png")]
+
+
+def test_annotations_give_loose_photos_beside_class_folders_their_class(pets):
+    photo(pets / "loose.png")
+    table = pets / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax,class\nloose.png,1,2,3,4,dog\n")
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.classes == ["cat", "dog"]
+    assert dict(zip(photos.names, photos.labels.tolist(), strict=True))["loose.png"] == 1
+    assert photos.problems == []
+
+
+def test_maps_and_runs_that_casmap_wrote_are_no_classes(pets):
+    before = PhotoFolder(pets).names
+    line = {"photo": "cat/a.png", "folder": str(pets), "name": "a", "width": 16, "height": 12, "box": None, "area": 0}
+    for folder in (pets / "maps", pets / "cat"):  # casmap extract --out maps, and --out cat
+        photo(folder / "a-mask.png")
+        photo(folder / "a-overlay.jpg")
+        (folder / "boxes.jsonl").write_text(json.dumps(line) + "\n")
+    photo(pets / "runs" / "casm" / "figure.png")  # casmap train --out runs/casm
+    (pets / "runs" / "casm" / "recipe.json").write_text(json.dumps({"backbone": "lite0", "steps": 9}))
+    photo(pets / "annotations" / "images" / "a.png")  # casmap annotate --format yolo
+    (pets / "annotations" / "labels").mkdir()
+    (pets / "annotations" / "data.yaml").touch()
+    assert PhotoFolder(pets).names == before
+    assert PhotoFolder(pets).classes == ["cat", "dog"]
+    assert PhotoFolder(pets).problems == []
+
+
+def test_a_file_of_another_program_hides_no_photos(pets):
+    before = PhotoFolder(pets).names
+    (pets / "cat" / "boxes.jsonl").write_text('{"image": "a.png"}\n')
+    (pets / "dog" / "recipe.json").write_text('{"flour": 500}')
+    assert PhotoFolder(pets).names == before
+
+
+def test_the_error_of_an_unreadable_photo_names_it(pets):
+    (pets / "cat" / "a.png").write_bytes(b"not an image")
     with pytest.raises(UnreadableImage, match=r"a\.png"):
         PhotoFolder(pets).image(0)
 
@@ -132,8 +175,49 @@ def test_an_unreadable_photo_says_its_name(pets):
 # ---------------------------------------------------------------------------------------------- boxes
 
 
-def test_without_boxes_and_masks_nothing_is_known(pets):
+def test_without_boxes_and_masks_there_is_no_annotation(pets):
     assert PhotoFolder(pets).annotation(0) is None
+
+
+ROWS = "file,xmin,ymin,xmax,ymax\n{0}cat/a.png,1,2,3.5,4\n{0}dog/rex.png,0,0,9,9\n"
+
+
+@pytest.mark.parametrize("prefix", ["", "../pets/", "./", "pets/../"])
+def test_files_may_be_relative_to_the_folder_of_photos(pets, tmp_path, prefix):
+    table = tmp_path / "tables" / "boxes.csv"
+    table.parent.mkdir()
+    table.write_text(ROWS.format(prefix))
+    photos = PhotoFolder(pets, boxes=table)
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3.5, 4]]
+    assert photos.annotation(2).boxes.tolist() == [[0, 0, 9, 9]]
+    assert photos.problems == []
+
+
+def test_files_may_be_relative_to_the_working_directory(pets, tmp_path, monkeypatch):
+    table = tmp_path / "tables" / "boxes.csv"
+    table.parent.mkdir()
+    table.write_text(ROWS.format("pets/"))
+    monkeypatch.chdir(tmp_path)
+    photos = PhotoFolder("pets", boxes="tables/boxes.csv")
+    assert photos.annotation(0).boxes.tolist() == [[1, 2, 3.5, 4]]
+    assert photos.annotation(2).boxes.tolist() == [[0, 0, 9, 9]]
+
+
+def test_a_table_without_a_matching_row_names_its_first_file_and_the_folder(pets, tmp_path):
+    table = tmp_path / "boxes.csv"
+    table.write_text(ROWS.format("birds/"))
+    sentence = refusal(pets, boxes=table)
+    assert sentence.startswith(
+        f"No row of {table} matches a photo: there is no birds/cat/a.png among the photos in {pets}. "
+    )
+
+
+def test_a_row_of_another_folder_is_not_matched_by_its_file_name(pets, tmp_path):
+    """others/cat/a.png exists and is not pets/cat/a.png, wherever the table is."""
+    photo(tmp_path / "others" / "cat" / "a.png")
+    table = tmp_path / "others" / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
+    assert "matches a photo" in refusal(pets, boxes=table)
 
 
 def test_boxes_are_found_relative_to_their_file(pets, tmp_path):
@@ -153,7 +237,7 @@ def test_a_photo_may_have_several_boxes_and_columns_any_order(pets):
     assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
-def test_the_root_may_be_named_in_another_way(pets, monkeypatch):
+def test_the_root_may_be_a_relative_path(pets, monkeypatch):
     table = pets / "boxes.csv"
     table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
     monkeypatch.chdir(pets.parent)
@@ -229,8 +313,8 @@ def test_boxes_are_read_from_a_table_as_they_were_written(pets, boxes):
     assert PhotoFolder(pets, boxes=table).annotation(0).boxes.tolist() == [list(box) for box in boxes]
 
 
-def test_a_photo_that_lies_on_its_side_is_measured_upright(pets):
-    """Its EXIF data turn the picture of 16 x 12 to one of 12 x 16, in which this box still has a part."""
+def test_a_rotated_photo_is_measured_upright(pets):
+    """Its EXIF data rotate the photo of 16 x 12 to 12 x 16, which this box overlaps."""
     exif = PIL.Image.Exif()
     exif[PIL.ExifTags.Base.Orientation] = 6
     PIL.Image.new("RGB", (16, 12)).save(pets / "cat" / "a.png", exif=exif)
@@ -246,7 +330,7 @@ def test_boxes_that_are_no_text_are_refused(pets):
     assert "boxes.csv" in refusal(pets, boxes=table)
 
 
-def test_an_endless_cell_is_refused(pets):
+def test_a_huge_cell_is_refused(pets):
     table = pets / "boxes.csv"
     table.write_text('file,xmin,ymin,xmax,ymax\n"' + "x" * 200_000)
     assert "boxes.csv" in refusal(pets, boxes=table)
@@ -281,7 +365,7 @@ def test_a_jpeg_has_a_png_mask(pets, tmp_path):
     assert PhotoFolder(pets, masks=tmp_path / "masks").annotation(1).boxes.tolist() == [[0, 0, 10, 20]]
 
 
-def test_boxes_of_the_table_go_before_the_mask(pets, tmp_path):
+def test_boxes_of_the_table_take_precedence_over_the_mask(pets, tmp_path):
     mask(tmp_path / "masks" / "cat" / "a.png", np.full((12, 16), 255))
     table = pets / "boxes.csv"
     table.write_text("file,xmin,ymin,xmax,ymax\ncat/a.png,1,2,3,4\n")
@@ -290,7 +374,7 @@ def test_boxes_of_the_table_go_before_the_mask(pets, tmp_path):
     assert (known.mask == 255).all()
 
 
-def test_a_mask_without_object_tells_nothing(pets, tmp_path):
+def test_an_empty_mask_gives_no_annotation(pets, tmp_path):
     mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
     assert PhotoFolder(pets, masks=tmp_path / "masks").annotation(0) is None
 
@@ -301,7 +385,7 @@ def test_a_missing_folder_of_masks_is_refused(pets):
 
 def test_an_unreadable_mask_is_left_out_and_named(pets, tmp_path):
     path = mask(tmp_path / "masks" / "cat" / "a.png", np.zeros((12, 16)))
-    path.write_bytes(b"no picture")
+    path.write_bytes(b"not an image")
     known, problems = PhotoFolder(pets, masks=tmp_path / "masks").read_annotation(0)
     assert known is None
     assert [problem.kind for problem in problems] == [Kind.MASK_SKIPPED]
@@ -329,7 +413,7 @@ def test_parts_of_another_size_are_left_out_and_named(pets, tmp_path):
     assert [problem.kind for problem in problems] == [Kind.PART_SKIPPED]
 
 
-def test_a_large_jpeg_may_come_smaller_and_no_smaller_than_is_needed(tmp_path) -> None:
+def test_a_large_jpeg_is_decoded_smaller_but_no_smaller_than_requested(tmp_path) -> None:
     (tmp_path / "cat").mkdir()
     ramp = np.linspace(0, 255, 1200, dtype=np.uint8)[None, :, None].repeat(900, 0).repeat(3, 2)
     PIL.Image.fromarray(ramp).save(tmp_path / "cat" / "1.jpg")

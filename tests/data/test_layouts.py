@@ -1,4 +1,4 @@
-"""Whole data sets as they are distributed, written in small and opened as the command line opens them."""
+"""Small copies of the layouts of public data sets, opened as by the command line."""
 
 import json
 
@@ -29,7 +29,7 @@ def xml(path, *objects, size=(40, 30)):
 
 
 def refusal(*arguments, **options):
-    """The one sentence with which a source is refused."""
+    """Return the one-sentence error for a source."""
     with pytest.raises(UserError) as caught:
         open_photos(*arguments, **options)
     sentence = str(caught.value)
@@ -98,7 +98,7 @@ def test_ilsvrc_val_has_its_classes_in_the_solutions(ilsvrc, tmp_path, beside):
     ]
 
 
-def test_solutions_that_are_none_are_refused(ilsvrc):
+def test_invalid_solutions_are_refused(ilsvrc):
     (ilsvrc / "LOC_val_solution.csv").write_text("a,b\n1,2\n")
     assert "LOC_val_solution.csv" in refusal(str(ilsvrc), split="val")
 
@@ -109,7 +109,7 @@ def test_a_val_photo_without_annotation_is_left_out_and_named(ilsvrc):
     assert photos.names == ["val_1.JPEG", "val_3.JPEG"]
     assert [(problem.kind, problem.what) for problem in photos.problems] == [
         (Kind.NO_CLASS, "val_2.JPEG"),
-        (Kind.MALFORMED, "val_2.xml: it is not whole XML"),
+        (Kind.MALFORMED, "val_2.xml: it is not well-formed XML"),
     ]
 
 
@@ -195,11 +195,11 @@ def test_a_single_split_is_taken(voc):
 
 
 def palette_png(path, indices):
-    """A picture of class indices whose colours say something else, as VOC's."""
-    picture = PIL.Image.fromarray(np.asarray(indices, np.uint8), mode="P")
-    picture.putpalette([value * 37 % 256 for value in range(768)])
+    """Save an image of class indices with an unrelated palette, as VOC does."""
+    image = PIL.Image.fromarray(np.asarray(indices, np.uint8), mode="P")
+    image.putpalette([value * 37 % 256 for value in range(768)])
     path.parent.mkdir(exist_ok=True)
-    picture.save(path)
+    image.save(path)
 
 
 def test_voc_masks_are_read_by_index_and_their_border_does_not_count(voc):
@@ -222,9 +222,9 @@ def test_voc_masks_are_read_by_index_and_their_border_does_not_count(voc):
         (lambda path: palette_png(path, np.full((30, 41), 12)), Kind.MASK_SIZE),
         (lambda path: palette_png(path, np.full((30, 40), 8)), Kind.MASK_EMPTY),
         (lambda path: PIL.Image.new("RGB", (40, 30)).save(path), Kind.MASK_SKIPPED),
-        (lambda path: path.write_bytes(b"no picture"), Kind.MASK_SKIPPED),
+        (lambda path: path.write_bytes(b"not an image"), Kind.MASK_SKIPPED),
     ],
-    ids=["another size", "another class", "colours", "no picture"],
+    ids=["another size", "another class", "colours", "not an image"],
 )
 def test_a_bad_voc_mask_is_left_out_and_named(voc, wrong, kind):
     (voc / "SegmentationClass").mkdir()
@@ -238,7 +238,7 @@ def test_a_bad_voc_mask_is_left_out_and_named(voc, wrong, kind):
 def test_a_class_that_is_none_of_vocs_has_no_mask(voc):
     xml(voc / "Annotations" / "2007_4.xml", ("zebra", 1, 1, 5, 5))
     palette_png(voc / "SegmentationClass" / "2007_4.png", np.full((30, 40), 12))
-    known, problems = open_photos(str(voc)).look(3)
+    known, problems = open_photos(str(voc)).read_annotation(3)
     assert known.boxes.tolist() == [[0, 0, 5, 5]]
     assert known.mask is None
     assert problems == []
@@ -313,7 +313,7 @@ def test_a_segmentation_that_is_wrong_leaves_the_boxes(tmp_path, instances):
     assert [problem.kind for problem in problems] == [Kind.MASK_SKIPPED]
 
 
-def test_training_takes_classes_from_annotations_and_never_looks_at_boxes(tmp_path, instances, monkeypatch):
+def test_training_uses_classes_from_annotations_and_never_reads_boxes(tmp_path, instances, monkeypatch):
     from casmap.data.folders import PhotoFolder
     from casmap.reporting import Reporter
     from casmap.training.start import train
@@ -321,18 +321,35 @@ def test_training_takes_classes_from_annotations_and_never_looks_at_boxes(tmp_pa
     for number in (1, 2, 3):
         photo(tmp_path / "photos" / f"{number}.jpg")
     (tmp_path / "instances.json").write_text(json.dumps(instances))
-    monkeypatch.setattr(PhotoFolder, "look", lambda self, index: pytest.fail("training looked at an annotation"))
+    monkeypatch.setattr(PhotoFolder, "read_annotation", lambda self, index: pytest.fail("training read an annotation"))
     small = {"size": 32, "batch": 2, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1, "device": "cpu"}
-    said, reporter, boxes = [], Reporter(), tmp_path / "instances.json"
-    reporter.message = said.append
+    messages, reporter, boxes = [], Reporter(), tmp_path / "instances.json"
+    reporter.message = messages.append
     options = {**small, "backbone": "test_resnet", "pretrained": False}
     trained = train(tmp_path / "photos", out=tmp_path / "run", boxes=boxes, reporter=reporter, **options)
     assert trained.mapping.exists()
-    assert "2 photos of 2 classes. Chosen:" in said
-    assert any(f"--boxes {boxes}" in line for line in said)
+    assert "2 photos of 2 classes. Chosen:" in messages
+    assert any(f"--boxes {boxes}" in line for line in messages)
 
 
-def test_class_folders_go_before_a_coco_file(tmp_path, instances):
+def test_training_names_loose_photos_and_ignores_maps(tmp_path):
+    from casmap.inference.folder import extract
+    from casmap.reporting import Reporter
+    from casmap.training.start import train
+
+    for name in ("cat/1.jpg", "dog/2.jpg", "loose.jpg"):
+        photo(tmp_path / "photos" / name)
+    extract(tmp_path / "photos", out=tmp_path / "photos" / "maps")
+    small = {"size": 32, "batch": 2, "steps": 2, "first_steps": 2, "epoch_share": 1.0, "threads": 1, "device": "cpu"}
+    warnings, messages, reporter = [], [], Reporter()
+    reporter.warning, reporter.message = warnings.append, messages.append
+    options = {**small, "backbone": "test_resnet", "pretrained": False}
+    train(tmp_path / "photos", out=tmp_path / "run", reporter=reporter, **options)
+    assert any("loose.jpg" in warning for warning in warnings)
+    assert any("2 photos of 2 classes" in message for message in messages)
+
+
+def test_class_folders_take_precedence_over_a_coco_file(tmp_path, instances):
     photo(tmp_path / "photos" / "cat" / "1.jpg")
     photo(tmp_path / "photos" / "dog" / "2.jpg")
     (tmp_path / "instances.json").write_text(json.dumps(instances))
@@ -343,7 +360,7 @@ def test_class_folders_go_before_a_coco_file(tmp_path, instances):
     ]
 
 
-# ---------------------------------------------------------------------------------------------- all else
+# ---------------------------------------------------------------------------------------------- other layouts
 
 
 def test_folders_of_splits_with_class_folders(tmp_path):
@@ -371,7 +388,7 @@ def test_a_folder_without_annotations_is_refused(tmp_path):
     assert "empty" in refusal(str(tmp_path), boxes=tmp_path / "empty")
 
 
-def test_photos_in_no_folder_whose_class_nobody_tells_are_refused(tmp_path):
+def test_loose_photos_without_a_class_are_refused(tmp_path):
     photo(tmp_path / "photos" / "a.jpg")
     table = tmp_path / "boxes.csv"
     table.write_text("file,xmin,ymin,xmax,ymax\nphotos/a.jpg,1,2,3,4\n")

@@ -1,4 +1,4 @@
-"""Some of the photos of a set; and a few photos that cannot be read stop no training, many do."""
+"""Subsets of photos, and sets that replace a few unreadable photos."""
 
 import numpy as np
 import PIL.Image
@@ -26,7 +26,7 @@ def test_of_classes_keeps_their_photos_and_numbers_the_classes_anew(scenes) -> N
     assert set(some.names) == {name for name in scenes.names if name.startswith(("class-01", "class-03"))}
 
 
-def test_pictures_and_annotations_are_those_of_the_photos_chosen(scenes) -> None:
+def test_images_and_annotations_are_those_of_the_chosen_photos(scenes) -> None:
     some = Subset(scenes, np.array([7, 2]))
     assert len(some) == 2
     np.testing.assert_array_equal(some.image(0), scenes.image(7))
@@ -61,7 +61,7 @@ def folder(tmp_path):
 
 
 def damage(path) -> None:
-    """Its head is good, its pixels are not."""
+    """Keep the header and remove the pixels."""
     path.write_bytes(path.read_bytes()[:45])
 
 
@@ -70,7 +70,7 @@ def grey(photos, index) -> int:
     return int(level)
 
 
-def test_the_next_of_the_class_stands_in_and_the_photo_is_named(folder) -> None:
+def test_the_next_photo_of_the_class_replaces_an_unreadable_one(folder) -> None:
     photos = PhotoFolder(folder)
     damage(photos.path(3))
     readable = Readable(photos, limit=0.1)
@@ -78,7 +78,7 @@ def test_the_next_of_the_class_stands_in_and_the_photo_is_named(folder) -> None:
         assert [grey(readable, index) for index in (2, 3, 4)] == [grey(photos, index) for index in (2, 4, 4)]
     assert list(readable.skipped) == [3]
     assert photos.names[3] in readable.skipped[3]
-    assert readable.told() == f"1 of 20 photos could not be read and are left out: {photos.names[3]}."
+    assert readable.skipped_summary() == f"1 of 20 photos could not be read and are left out: {photos.names[3]}."
     assert readable.labels.tolist() == photos.labels.tolist()
 
 
@@ -88,7 +88,7 @@ def test_the_last_of_a_class_is_followed_by_its_first(folder) -> None:
     assert grey(Readable(photos, limit=0.1), 9) == grey(photos, 0)
 
 
-def test_two_in_a_row_are_passed_over(folder) -> None:
+def test_two_unreadable_photos_in_a_row_are_replaced(folder) -> None:
     photos = PhotoFolder(folder)
     for index in (3, 4):
         damage(photos.path(index))
@@ -97,7 +97,7 @@ def test_two_in_a_row_are_passed_over(folder) -> None:
     assert sorted(readable.skipped) == [3, 4]
 
 
-def test_more_than_the_limit_is_a_mistake(folder) -> None:
+def test_more_unreadable_photos_than_the_limit_are_an_error(folder) -> None:
     photos = PhotoFolder(folder)
     for index in (3, 7):
         damage(photos.path(index))

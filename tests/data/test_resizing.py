@@ -23,7 +23,7 @@ def _moved(boxes: npt.NDArray[np.float64], height: int, width: int, size: int, p
 
 
 def test_crop_by_hand() -> None:
-    # 60 x 100 to 30: half the size, then 10 of the 50 columns go on each side.
+    # 60 x 100 to 30: half the size, then 10 of the 50 columns are cut off on each side.
     boxes = np.array([[0.0, 0, 100, 60], [40, 10, 60, 50]])
     np.testing.assert_allclose(_moved(boxes, 60, 100, 30, "crop"), [[-10, 0, 40, 30], [10, 5, 20, 25]])
 
@@ -91,7 +91,7 @@ def test_photo_mask_parts_and_box_stay_together(height: int, width: int, policy:
     bright = resize(image, 60, policy)[..., 0] >= 128
     rows, columns = np.nonzero(bright)
     seen = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
-    np.testing.assert_allclose(seen, moved.boxes[0], atol=0.51)  # half a pixel: pictures have whole ones
+    np.testing.assert_allclose(seen, moved.boxes[0], atol=0.51)  # half a pixel: images have whole pixels
     assert (bright != (moved.mask == 255)).mean() < 0.02
 
 

@@ -64,7 +64,7 @@ def test_more_photos_leave_the_first_ones_as_they_are():
     assert same(few.scene(4), many.scene(4))
 
 
-def test_a_second_look_gives_the_same_picture():
+def test_a_scene_is_cached():
     scenes = Scenes(photos=3, size=SIZE)
     first = scenes.image(1).copy()
     scenes.image(2)
@@ -73,17 +73,17 @@ def test_a_second_look_gives_the_same_picture():
 
 @LAW
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 40))
-def test_other_seeds_and_other_numbers_give_other_pictures(seed, other, index):
-    picture = Scenes(photos=200, size=SIZE, seed=seed).image(index)
+def test_other_seeds_and_other_numbers_give_other_images(seed, other, index):
+    image = Scenes(photos=200, size=SIZE, seed=seed).image(index)
     if other != seed:
-        assert not np.array_equal(picture, Scenes(photos=200, size=SIZE, seed=other).image(index))
+        assert not np.array_equal(image, Scenes(photos=200, size=SIZE, seed=other).image(index))
     same_class_later = index + 40
-    assert not np.array_equal(picture, Scenes(photos=200, size=SIZE, seed=seed).image(same_class_later))
+    assert not np.array_equal(image, Scenes(photos=200, size=SIZE, seed=seed).image(same_class_later))
 
 
-def test_neighbouring_seeds_share_no_picture():
-    pictures = [Scenes(photos=12, size=SIZE, seed=seed).image(i).tobytes() for seed in range(4) for i in range(12)]
-    assert len(set(pictures)) == len(pictures)
+def test_neighbouring_seeds_share_no_image():
+    images = [Scenes(photos=12, size=SIZE, seed=seed).image(i).tobytes() for seed in range(4) for i in range(12)]
+    assert len(set(images)) == len(images)
 
 
 # ---------------------------------------------------------------------------------------------- classes
@@ -125,7 +125,7 @@ def test_the_designs_of_two_kinds_of_parts_are_not_the_same_list(part):
 
 
 @pytest.mark.parametrize("part", range(len(PARTS)))
-def test_any_one_part_tells_all_classes_apart(part):
+def test_any_one_part_distinguishes_all_classes(part):
     seen = set()
     for kind in range(MAX_CLASSES):
         scene = of_class(kind, photos=1, seed=11).scene(0)
@@ -133,8 +133,8 @@ def test_any_one_part_tells_all_classes_apart(part):
     assert len(seen) == MAX_CLASSES
 
 
-def test_nothing_but_the_parts_tells_the_class():
-    """The same picture drawn for two classes differs at the parts and where a lens blurs them, nowhere else."""
+def test_only_the_parts_depend_on_the_class():
+    """The same image drawn for two classes differs at the parts and where they are blurred, nowhere else."""
     for index in range(8):
         a, b = (of_class(kind, photos=8, seed=2).scene(index) for kind in (7, 23))
         parts = near(a.parts.any(axis=0) | b.parts.any(axis=0))
@@ -192,8 +192,8 @@ def test_nearly_all_parts_are_visible(variant, parts):
     assert (sizes > 0).mean() > 0.98
 
 
-def test_parts_are_where_the_picture_is_painted():
-    """A part's pixels differ from those of the same picture drawn for a class of another hue."""
+def test_parts_are_where_the_image_is_painted():
+    """A part's pixels differ from those of the same image drawn for a class of another hue."""
     differs = []
     for index in range(10):
         a, b = (of_class(kind, photos=10, seed=6).scene(index) for kind in (0, 1))
@@ -205,7 +205,7 @@ def test_parts_are_where_the_picture_is_painted():
 # ---------------------------------------------------------------------------------------------- twins
 
 
-def test_twins_are_the_same_picture_twice():
+def test_twins_are_the_same_image_twice():
     scenes = Scenes(photos=10, size=SIZE, variant="twins", seed=1)
     for index in range(10):
         scene = scenes.scene(index)
@@ -237,7 +237,7 @@ def test_split_twins_differ_in_their_parts_only():
 
 @pytest.mark.parametrize("variant", ["twins", "split-twins"])
 @pytest.mark.parametrize("destroyed", ["left", "right"])
-def test_the_other_half_of_a_destroyed_picture_is_intact(variant, destroyed):
+def test_the_other_half_of_a_destroyed_image_is_intact(variant, destroyed):
     intact = Scenes(photos=10, size=SIZE, variant=variant, seed=5)
     broken = Scenes(photos=10, size=SIZE, variant=variant, seed=5, destroyed=destroyed)
     kept = slice(SIZE // 2, None) if destroyed == "left" else slice(SIZE // 2)
@@ -250,7 +250,7 @@ def test_the_other_half_of_a_destroyed_picture_is_intact(variant, destroyed):
 
 
 def test_a_destroyed_cue_shows_each_class_as_often_whatever_the_label():
-    """Which class the right half shows is found by comparing it with the same picture drawn for every class."""
+    """Which class the right half shows is found by comparing it with the same image drawn for every class."""
     classes, photos = 4, 120
     options = {"photos": photos, "size": SIZE, "seed": 9, "variant": "split-twins"}
     broken = Scenes(classes=classes, destroyed="right", **options)

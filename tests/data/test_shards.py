@@ -1,4 +1,4 @@
-"""Photos in shards are the photos of the folder, wherever the shards are, and however many share them."""
+"""Shards contain the photos of the folder, local or remote, for one process or several."""
 
 import io
 import tarfile
@@ -15,7 +15,7 @@ from casmap.cli.main import app
 from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Readable
-from casmap.data.shards import INDEX, KEPT, Shards, near_order, shard_name, write_shards
+from casmap.data.shards import INDEX, KEPT, Shards, shard_name, shard_order, write_shards
 from casmap.data.sources import open_photos
 from casmap.data.validate import check
 from casmap.errors import UnreadableImage, UserError
@@ -63,21 +63,21 @@ def test_webdataset_reads_them(folder, packed) -> None:
     seen = Counter()
     for sample in webdataset.WebDataset(files, shardshuffle=False).decode("rgb8"):
         index = int(sample["__key__"])
-        (picture,) = (sample[kind] for kind in ("jpg", "png") if kind in sample)
+        (image,) = (sample[kind] for kind in ("jpg", "png") if kind in sample)
         assert sample["cls"] == photos.labels[index]
-        assert np.array_equal(picture, photos.image(index))
+        assert np.array_equal(image, photos.image(index))
         seen[index] += 1
     assert seen == Counter(range(40))
 
 
-def test_shards_far_away_are_fetched_and_only_a_few_of_them_kept(folder, packed) -> None:
+def test_remote_shards_are_downloaded_and_only_a_few_are_kept(folder, packed) -> None:
     far = fsspec.filesystem("memory")
     for path in packed.iterdir():
         far.pipe_file(f"/bucket/{path.name}", path.read_bytes())
     photos, shards = PhotoFolder(folder), open_photos("memory://bucket")
     for index in (0, 39, 7, 0, *range(40)):
         assert np.array_equal(shards.image(index), photos.image(index))
-    assert len(list(next(iter(shards._here.values())).parent.glob("*.tar"))) == KEPT
+    assert len(list(next(iter(shards._downloaded.values())).parent.glob("*.tar"))) == KEPT
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -103,14 +103,14 @@ def test_epochs_differ_and_a_resumed_one_is_the_same(packed) -> None:
 
 def test_at_any_time_only_a_few_shards_are_open() -> None:
     shards = np.repeat(np.arange(20), 50)
-    order = near_order(shards, np.random.default_rng(1), near=4)
+    order = shard_order(shards, np.random.default_rng(1), group=4)
     assert sorted(order.tolist()) == list(range(1000))
     for start in range(0, 1000, 200):  # four shards of fifty
         assert len(set(shards[order[start : start + 200]])) == 4
     assert np.abs(np.diff(order)).mean() > 50  # and among them photos are well mixed
 
 
-def test_an_index_that_does_not_hold_together_is_one_sentence(packed, tmp_path) -> None:
+def test_an_inconsistent_index_gives_a_one_sentence_error(packed, tmp_path) -> None:
     def damaged(change) -> None:
         with np.load(packed / INDEX) as kept:
             parts = dict(kept)
@@ -133,7 +133,7 @@ def test_an_index_that_does_not_hold_together_is_one_sentence(packed, tmp_path) 
             Shards(str(tmp_path))
 
 
-def test_a_shard_that_is_cut_off_or_gone_is_told(packed, tmp_path) -> None:
+def test_a_truncated_or_missing_shard_is_an_error(packed, tmp_path) -> None:
     for path in packed.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     last = tmp_path / shard_name(1)
@@ -147,26 +147,26 @@ def test_a_shard_that_is_cut_off_or_gone_is_told(packed, tmp_path) -> None:
         shards.image(int(inside[0]))
 
 
-def test_no_shards_are_one_sentence(tmp_path) -> None:
+def test_missing_shards_give_a_one_sentence_error(tmp_path) -> None:
     for address in ("memory://nothing", "nosuch://bucket"):
         with pytest.raises(UserError, match=f"There are no shards at {address}"):
             open_photos(address)
 
 
-def test_the_check_of_data_knows_them(packed) -> None:
+def test_data_check_accepts_shards(packed) -> None:
     report = check(open_photos(str(packed)))
     assert report.understood == Shards.understood
     assert (report.fine, report.photos, len(report.classes)) == (True, 40, 3)
 
 
-def test_shards_are_never_overwritten_and_know_no_boxes(folder, packed) -> None:
-    with pytest.raises(UserError, match="holds shards already"):
+def test_shards_are_never_overwritten_and_have_no_boxes(folder, packed) -> None:
+    with pytest.raises(UserError, match="already contains shards"):
         write_shards(PhotoFolder(folder), packed)
-    with pytest.raises(UserError, match="Shards are to train on"):
+    with pytest.raises(UserError, match="Shards are for training only"):
         open_photos(str(packed), boxes="boxes.csv")
 
 
-def test_the_command_packs_and_training_takes_them(folder, tmp_path) -> None:
+def test_the_command_writes_shards_and_training_reads_them(folder, tmp_path) -> None:
     done = CliRunner().invoke(app, ["data", "shard", str(folder), str(tmp_path / "shards")])
     assert done.exit_code == 0, done.output
     assert "40 photos of 3 classes in 1 shards" in done.output.replace("\n", "")

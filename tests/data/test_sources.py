@@ -13,7 +13,7 @@ from casmap.errors import UserError
 
 
 def refusal(data, **options):
-    """The one sentence with which a source is refused."""
+    """Return the one-sentence error for a source."""
     with pytest.raises(UserError) as caught:
         open_photos(data, **options)
     sentence = str(caught.value)
@@ -80,7 +80,7 @@ def test_classes_past_the_last_one_are_refused(spec):
     assert str(MAX_CLASSES) in refusal(spec)
 
 
-def test_the_last_classes_can_be_had():
+def test_the_last_classes_exist():
     assert open_photos("scenes:first_class=58,classes=2,photos=2").classes == ["class-58", "class-59"]
 
 
@@ -95,12 +95,12 @@ def test_held_out_scenes_are_those_of_a_seed_far_away(seed, photos):
 
 
 @pytest.mark.parametrize("variant", ["plain", "twins", "split-twins"])
-def test_held_out_pictures_are_none_of_those_trained_on(variant):
+def test_held_out_images_are_not_in_the_training_set(variant):
     spec = f"scenes:size=32,classes=4,photos=30,variant={variant}"
     trained, held_out = open_photos(spec), open_photos(spec, held_out=True)
-    pictures = [{photos.image(i).tobytes() for i in range(30)} for photos in (trained, held_out)]
-    assert len(pictures[0]) == len(pictures[1]) == 30
-    assert not pictures[0] & pictures[1]
+    images = [{photos.image(i).tobytes() for i in range(30)} for photos in (trained, held_out)]
+    assert len(images[0]) == len(images[1]) == 30
+    assert not images[0] & images[1]
 
 
 def test_no_seed_that_can_be_trained_on_is_one_that_is_held_out():
@@ -109,7 +109,7 @@ def test_no_seed_that_can_be_trained_on_is_one_that_is_held_out():
         open_photos(f"scenes:seed={HELD_OUT}")
 
 
-def test_fewer_scenes_are_held_out_than_trained_on_unless_told():
+def test_fewer_scenes_are_held_out_than_trained_on_by_default():
     assert len(open_photos("scenes", held_out=True)) < len(open_photos("scenes"))
     assert len(open_photos("scenes:photos=7", held_out=True)) == 7
 
@@ -126,7 +126,7 @@ def test_a_folder_is_opened_with_its_boxes_and_masks(tmp_path):
     assert photos.annotation(0).mask.shape == (6, 8)
 
 
-def test_a_folder_of_that_name_goes_before_the_scenes(tmp_path, monkeypatch):
+def test_a_folder_named_scenes_takes_precedence(tmp_path, monkeypatch):
     (tmp_path / "scenes" / "cat").mkdir(parents=True)
     PIL.Image.new("L", (8, 6)).save(tmp_path / "scenes" / "cat" / "a.png")
     monkeypatch.chdir(tmp_path)

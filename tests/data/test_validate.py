@@ -1,4 +1,4 @@
-"""`casmap data check`: what was understood, and every fault by its name."""
+"""`casmap data check`: the layout, the counts, and every problem with its file."""
 
 import json
 import os
@@ -63,13 +63,13 @@ def test_boxes_that_overlap_cover_their_pixels_once(pets):
     assert check(PhotoFolder(pets, table)).box_share == pytest.approx(12 / 16)
 
 
-def test_without_any_annotation_none_is_missed(pets):
+def test_without_annotations_none_are_reported_missing(pets):
     report = check(PhotoFolder(pets))
     assert report.fine
     assert report.notes == {}
 
 
-def test_annotations_that_tell_nothing_are_a_fault(pets, tmp_path):
+def test_annotations_that_match_no_photo_are_a_problem(pets, tmp_path):
     (tmp_path / "masks").mkdir()
     (tmp_path / "config.xml").write_text('<View><Image name="image" value="$image"/></View>')
     report = check(PhotoFolder(pets, tmp_path / "config.xml", tmp_path / "masks"))
@@ -78,8 +78,8 @@ def test_annotations_that_tell_nothing_are_a_fault(pets, tmp_path):
     assert report.notes == {}
 
 
-def test_every_fault_is_named(pets, tmp_path):
-    (pets / "cat" / "0.png").write_bytes(b"no picture")
+def test_every_problem_is_reported(pets, tmp_path):
+    (pets / "cat" / "0.png").write_bytes(b"not an image")
     (pets / "cat" / "twin.png").write_bytes((pets / "cat" / "2.png").read_bytes())
     (pets / "cat" / "stray.png").write_bytes((pets / "dog" / "1.png").read_bytes())
     for number, shape, shade in ((2, (12, 18), 0), (4, (3, 3), 255)):
@@ -90,7 +90,7 @@ def test_every_fault_is_named(pets, tmp_path):
     report = check(PhotoFolder(pets, tmp_path / "boxes.csv", tmp_path / "masks"))
     names = {kind: [name.partition(":")[0] for name in found] for kind, found in report.problems.items()}
     assert names == {
-        Kind.UNREADABLE: [f"{pets}/cat/0.png is not an image of a kind that can be opened (JPEG, PNG, GIF, BMP, "
+        Kind.UNREADABLE: [f"{pets}/cat/0.png is not an image in a supported format (JPEG, PNG, GIF, BMP, "
                           "PPM, TIFF, WEBP, JPEG2000, AVIF)."],
         Kind.NO_PHOTO: ["pets/gone.png"],
         Kind.BOX_SKIPPED: ["dog/1.png"],
@@ -104,26 +104,26 @@ def test_every_fault_is_named(pets, tmp_path):
 
 
 def test_photos_of_a_kind_that_cannot_be_opened_are_named_and_left_out(pets):
-    (pets / "cat" / "IMG_1.HEIC").write_bytes(b"heic")
+    (pets / "cat" / "IMG_1.CR3").write_bytes(b"raw")
     (pets / "cat" / "notes.txt").write_text("no photo")
     report = check(PhotoFolder(pets))
     assert report.photos == 5
-    assert report.problems == {Kind.UNREADABLE: ["cat/IMG_1.HEIC: no kind of file that casmap opens"]}
+    assert report.problems == {Kind.UNREADABLE: ["cat/IMG_1.CR3: unsupported file format"]}
 
 
-def test_progress_is_told_of_every_photo(pets):
+def test_progress_advances_with_every_photo(pets):
     class Counting(Reporter):
         @contextmanager
         def progress(self, label, total, start=0, lasting=False):
-            told.append(total)
-            yield lambda: told.append(1)
+            calls.append(total)
+            yield lambda: calls.append(1)
 
-    told = []
+    calls = []
     check(PhotoFolder(pets), reporter=Counting())
-    assert told == [5, 1, 1, 1, 1, 1]
+    assert calls == [5, 1, 1, 1, 1, 1]
 
 
-def test_scenes_have_no_fault():
+def test_scenes_have_no_problems():
     report = check(Scenes(classes=3, photos=7, size=32))
     assert report.fine
     assert (report.with_boxes, report.with_masks, report.with_parts) == (7, 7, 7)
@@ -132,7 +132,7 @@ def test_scenes_have_no_fault():
 # ---------------------------------------------------------------------------------------------- the command
 
 
-def test_a_good_folder_ends_with_code_0(pets, tmp_path):
+def test_a_good_folder_gives_exit_code_0(pets, tmp_path):
     done = casmap("data", "check", "pets", "--boxes", "boxes.csv", "--json", "out/all.json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for words in ("class folders", "CSV", "5", "fewest in dog (2)", "16 x 12", "Nothing is wrong"):
@@ -142,9 +142,9 @@ def test_a_good_folder_ends_with_code_0(pets, tmp_path):
     assert report["classes"] == {"cat": 3, "dog": 2}
 
 
-def test_faults_end_with_code_1_and_all_names_are_in_the_json(pets, tmp_path):
+def test_problems_give_exit_code_1_and_all_names_are_in_the_json(pets, tmp_path):
     for number in range(SHOWN + 5):
-        (pets / "cat" / f"broken [{number:02d}].png").write_bytes(b"no picture")
+        (pets / "cat" / f"broken [{number:02d}].png").write_bytes(b"not an image")
     done = casmap("data", "check", "pets", "--json", "all.json", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert f"{SHOWN + 5} photos that cannot be opened" in done.stdout
@@ -159,7 +159,7 @@ def test_faults_end_with_code_1_and_all_names_are_in_the_json(pets, tmp_path):
     [(["nowhere"], "nowhere"), (["pets", "--boxes", "no.csv"], "no.csv"), (["pets", "--split", "val"], "val")],
     ids=" ".join,
 )
-def test_a_users_mistake_is_one_sentence_and_code_2(pets, tmp_path, arguments, word):
+def test_a_user_error_is_one_sentence_and_exit_code_2(pets, tmp_path, arguments, word):
     done = casmap("data", "check", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("casmap: ")

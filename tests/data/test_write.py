@@ -30,7 +30,7 @@ def test_written_scenes_are_read_as_they_were(tmp_path, variant):
         np.testing.assert_array_equal(photos.annotation(here).boxes, scenes.annotation(there).boxes)
 
 
-def test_each_part_has_a_picture_of_its_own(tmp_path):
+def test_each_part_has_its_own_file(tmp_path):
     scenes = Scenes(classes=2, photos=2, size=32)
     write_photos(scenes, tmp_path)
     for index, name in enumerate(scenes.names):
@@ -40,7 +40,7 @@ def test_each_part_has_a_picture_of_its_own(tmp_path):
     assert len(list((tmp_path / "parts").rglob("*.png"))) == 6
 
 
-def test_the_table_says_every_photos_size_and_boxes(tmp_path):
+def test_the_table_has_every_photos_size_and_boxes(tmp_path):
     scenes = Scenes(classes=2, photos=2, size=32, variant="twins")
     write_photos(scenes, tmp_path)
     head, *lines = (tmp_path / "boxes.csv").read_text().splitlines()
@@ -51,7 +51,7 @@ def test_the_table_says_every_photos_size_and_boxes(tmp_path):
     assert [float(n) for n in numbers] == [32, 32, *scenes.annotation(0).boxes[0]]
 
 
-def test_photos_of_which_nothing_is_known_are_written_too(tmp_path):
+def test_photos_without_annotations_are_written(tmp_path):
     path = tmp_path / "in" / "cat" / "a.jpg"
     path.parent.mkdir(parents=True)
     PIL.Image.new("RGB", (8, 6), "red").save(path)
@@ -62,7 +62,7 @@ def test_photos_of_which_nothing_is_known_are_written_too(tmp_path):
     assert not (tmp_path / "out" / "masks").exists()
 
 
-def test_nothing_is_written_into_a_folder_that_holds_something(tmp_path):
+def test_a_folder_that_is_not_empty_is_refused(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear Kevin")
     with pytest.raises(UserError, match="not empty"):
         write_photos(Scenes(classes=2, photos=2, size=32), tmp_path)
@@ -87,9 +87,9 @@ def test_a_file_is_no_folder_to_write_to(tmp_path, below):
 
 
 def test_a_console_shows_no_more_than_a_bar(tmp_path):
-    said = io.StringIO()
-    write_photos(Scenes(classes=2, photos=2, size=32), tmp_path, reporter=RichReporter(Console(file=said)))
-    assert said.getvalue().strip() == ""
+    output = io.StringIO()
+    write_photos(Scenes(classes=2, photos=2, size=32), tmp_path, reporter=RichReporter(Console(file=output)))
+    assert output.getvalue().strip() == ""
 
 
 def test_the_folder_that_was_written_is_not_taken_for_classes(tmp_path):

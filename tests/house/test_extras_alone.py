@@ -17,6 +17,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distributions, requires
 from pathlib import Path
 
+import PIL.Image
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -146,6 +147,7 @@ def test_core_alone(alone, tmp_path, small) -> None:
     for command in (*fine, f"evaluate {DATA} --unseen", "study --help", "train --help", "serve --help"):
         run(command)
     (tmp_path / "scan.dcm").write_bytes(bytes(128) + b"DICM")
+    (tmp_path / "phone.heic").write_bytes(bytes(4) + b"ftypheic")
     missing = {
         "train data/photos": "train,offline",
         "classifier data/photos": "train,offline",
@@ -161,6 +163,7 @@ def test_core_alone(alone, tmp_path, small) -> None:
         "data shard data/photos shards": "scale",
         "extract data/photos --ray --out many": "scale",
         "extract scan.dcm --out scans": "dicom",
+        "extract phone.heic --out phone": "heic",
     }
     (tmp_path / "mapping.safetensors").touch()
     for command, extras in missing.items():
@@ -228,6 +231,14 @@ def test_dicom_alone(alone, tmp_path) -> None:
     shutil.copy(get_testdata_file("CT_small.dcm"), tmp_path / "scan.dcm")
     alone("dicom")("extract scan.dcm --out scans --window 40 400")
     assert list((tmp_path / "scans").glob("*mask*"))
+
+
+def test_heic_alone(alone, tmp_path) -> None:
+    from pillow_heif import from_pillow
+
+    from_pillow(PIL.Image.new("RGB", (64, 48))).save(tmp_path / "phone.heic")
+    alone("heic")("extract phone.heic --out phone")
+    assert list((tmp_path / "phone").glob("*mask*"))
 
 
 def test_demo_alone(alone) -> None:

@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
-from casmap.inference.folder import extract
+from casmap.inference.folder import dicom_mask, extract
 from casmap.inference.mapper import SaliencyMapper
-from casmap.inference.views import VIEWS
+from casmap.inference.views import VIEWS, view_paths
 from casmap.io.images import open_photo
 from casmap.io.names import unique_names
+from casmap.io.outputs import map_files
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import save_mapping
@@ -82,7 +83,7 @@ def test_every_photo_gets_a_mask_an_overlay_and_a_line(trip, mapping, tmp_path):
     mapper = SaliencyMapper.load(mapping)
     for line, path in zip(lines(out), sorted(trip.iterdir()), strict=True):
         found = mapper(path)
-        assert line == {"photo": str(path), **found.to_dict()}
+        assert line == {"photo": path.name, "folder": str(trip), **found.to_dict()}
         height, width = found.mask.shape
         assert (line["width"], line["height"]) == (width, height)
         with PIL.Image.open(out / f"{line['name']}-mask.png") as mask:
@@ -131,7 +132,8 @@ def test_maps_of_other_photos_stay_and_those_of_the_same_are_replaced(trip, mapp
     assert set(found) == {"0", "1", "oslo-0"}
     assert found["0"] == first["0"]
     assert found["1"]["box"] is None is not first["1"]["box"]
-    assert found["oslo-0"]["photo"] == str(other)
+    assert found["oslo-0"]["photo"] == "oslo/0.png"  # relative to the common parent of the photos given
+    assert found["oslo-0"]["folder"] == str(tmp_path)
     with PIL.Image.open(out / "oslo-0-mask.png") as mask:
         assert mask.size == (18, 12)
     kinds = {"0": ALL, "1": TWO, "oslo-0": TWO}  # no view of another mask is left
@@ -142,7 +144,45 @@ def test_a_relative_name_is_the_same_photo(trip, mapping, tmp_path, monkeypatch)
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "maps")
     monkeypatch.chdir(trip)
     extract(["0.png"], mapping=mapping, out=tmp_path / "maps")
-    assert [line["photo"] for line in lines(tmp_path / "maps")] == [str(trip / "0.png")]
+    assert [(line["photo"], line["folder"]) for line in lines(tmp_path / "maps")] == [("0.png", str(trip))]
+
+
+def test_the_photo_of_a_line_is_relative_to_the_folder_given(trip, mapping, tmp_path, monkeypatch):
+    photo(trip / "deep" / "er" / "3.png")
+    monkeypatch.chdir(tmp_path)
+    extract("trip", mapping=mapping, out="maps")
+    assert [line["photo"] for line in lines(Path("maps"))] == ["0.png", "1.png", "2.png", "deep/er/3.png"]
+    assert {line["folder"] for line in lines(Path("maps"))} == {str(trip)}
+    monkeypatch.chdir(trip / "deep")  # another folder given, from another working directory: the same photo
+    extract("er", mapping=mapping, out=tmp_path / "maps", alpha=100.0)
+    found = {line["name"]: line for line in lines(tmp_path / "maps")}
+    assert len(found) == 4
+    assert (found["3"]["photo"], found["3"]["folder"]) == ("3.png", str(trip / "deep" / "er"))
+    assert found["3"]["box"] is None is not found["0"]["box"]
+
+
+def test_a_folder_of_0_1_0_is_continued(trip, mapping, tmp_path):
+    """Its lines have absolute paths and no folder."""
+    out = tmp_path / "maps"
+    extract(trip, mapping=mapping, out=out)
+    old = lines(out)
+    for line in old:
+        line["photo"] = os.path.join(line.pop("folder"), line["photo"])
+    (out / "boxes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in old))
+    extract(trip / "1.png", mapping=mapping, out=out, alpha=100.0)
+    found = {line["name"]: line for line in lines(out)}
+    assert sorted(found) == ["0", "1", "2"]
+    assert found["0"] == old[0]
+    assert (found["1"]["photo"], found["1"]["folder"], found["1"]["box"]) == ("1.png", str(trip), None)
+    with pytest.raises(UserError, match="maps that casmap wrote"):
+        extract(out, mapping=mapping, out=tmp_path / "more")
+
+
+def test_all_files_of_a_map_are_recognised(tmp_path):
+    line = {"photo": "a.dcm", "folder": str(tmp_path), "name": "12:30"}
+    (tmp_path / "boxes.jsonl").write_text(json.dumps(line))
+    written = {*view_paths(tmp_path, "12:30").values(), dicom_mask(tmp_path, "12:30")}
+    assert map_files(tmp_path) == written
 
 
 def test_photos_of_one_name_in_two_working_folders_are_two(mapping, tmp_path, monkeypatch):
@@ -151,7 +191,7 @@ def test_photos_of_one_name_in_two_working_folders_are_two(mapping, tmp_path, mo
         monkeypatch.chdir(tmp_path / place)
         extract(["1.png"], mapping=mapping, out=tmp_path / "maps")
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["1", "oslo-1"]
-    assert lines(tmp_path / "maps")[0]["photo"] == str(tmp_path / "rome" / "1.png")
+    assert lines(tmp_path / "maps")[0]["folder"] == str(tmp_path / "rome")
 
 
 def test_a_file_that_casmap_did_not_write_is_never_removed(trip, mapping):
@@ -264,13 +304,13 @@ def test_a_foreign_boxes_file_is_not_overwritten(trip, mapping, tmp_path, bad):
 
 
 def test_unsupported_files_are_listed(trip, mapping, tmp_path):
-    (trip / "IMG_1.HEIC").write_bytes(b"\0\0\0\x24ftypheic")
+    (trip / "IMG_1.CR3").write_bytes(b"\0\0\0\x18ftypcrx ")
     PIL.Image.new("RGB", (16, 12)).save(trip / "2.nef", "TIFF")  # the raw twin of a photo, with its thumbnail
     (trip / "notes.txt").write_text("no photo")
     skipped, written, _ = counts(extract([str(trip)], mapping=mapping, out=tmp_path / "maps"))
     assert written == 3
     assert len(skipped) == 1
-    assert "IMG_1.HEIC" in skipped[0]
+    assert "IMG_1.CR3" in skipped[0]
     assert [line["name"] for line in lines(tmp_path / "maps")] == ["0", "1", "2"]
 
 
@@ -292,7 +332,7 @@ def test_equal_names_in_two_folders_do_not_overwrite_each_other(mapping, tmp_pat
     c = photo(tmp_path / "oslo" / "1.jpg", 10, 15)
     extract([str(a), str(b), str(c)], mapping=mapping, out=tmp_path / "maps")
     found = lines(tmp_path / "maps")
-    assert [Path(line["photo"]) for line in found] == [a, b, c]
+    assert [Path(line["folder"], line["photo"]) for line in found] == [a, b, c]
     assert len({line["name"] for line in found}) == 3
     for line, size in zip(found, [(30, 20), (25, 40), (15, 10)], strict=True):
         with PIL.Image.open(tmp_path / "maps" / f"{line['name']}-mask.png") as mask:
@@ -400,7 +440,7 @@ def test_only_the_requested_views_are_written(tmp_path, mapping, views):
 def test_invalid_arguments_are_one_line_errors(trip, mapping, tmp_path):
     with pytest.raises(UserError, match="There is no view 'heat': choose from mask, overlay"):
         extract(trip, mapping=mapping, out=tmp_path / "maps", views=["heat"])
-    with pytest.raises(UserError, match="No photo was given"):
+    with pytest.raises(UserError, match="No photos given"):
         extract([], mapping=mapping, out=tmp_path / "maps")
     with pytest.raises(UserError, match=r"batch \(--batch\) must be at least 1, not 0\."):
         extract(trip, mapping=mapping, out=tmp_path / "maps", batch=0)

@@ -143,7 +143,7 @@ def test_a_map_takes_the_name_of_the_file_of_its_source(mapper, tmp_path):
     with open(path, "rb") as file:
         assert (mapper(file).name, mapper(PIL.Image.open(path)).name) == ("cat", "cat")
     assert [found.source for found in mapper.stream(str(path))] == [str(path)]
-    with pytest.raises(ValueError, match=r"The given image cannot be used: an array of shape \(7, 5, 6\)"):
+    with pytest.raises(ValueError, match=r"The given image cannot be used: the array has the shape \(7, 5, 6\)"):
         mapper(torch.zeros(6, 7, 5))
 
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic writes: a file is complete or absent."""
 
 import os
 
@@ -15,7 +15,7 @@ def names(folder):
 
 
 def refusal(path, content="text"):
-    """The one sentence with which a path is refused."""
+    """Return the one-sentence error for a path."""
     with pytest.raises(UserError) as caught:
         write_whole(path, content)
     sentence = str(caught.value)
@@ -25,15 +25,15 @@ def refusal(path, content="text"):
 
 
 def write_half(path, error):
-    """Begin to write, and fail."""
-    with whole_file(path) as aside:
-        aside.write_text("half")
+    """Start to write, then raise an error."""
+    with whole_file(path) as temporary:
+        temporary.write_text("half")
         raise error
 
 
 @settings(deadline=None)
 @given(st.binary())
-def test_bytes_come_back(tmp_path_factory, content):
+def test_bytes_are_written(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("bytes") / "a"
     write_whole(path, content)
     assert path.read_bytes() == content
@@ -41,13 +41,13 @@ def test_bytes_come_back(tmp_path_factory, content):
 
 @settings(deadline=None)
 @given(st.text())
-def test_text_comes_back_as_utf8(tmp_path_factory, content):
+def test_text_is_written_as_utf8(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("text") / "a.txt"
     write_whole(path, content)
     assert path.read_bytes().decode() == content
 
 
-def test_folders_above_are_made(tmp_path):
+def test_parent_folders_are_created(tmp_path):
     write_whole(str(tmp_path / "a" / "b" / "c.txt"), "deep")
     assert (tmp_path / "a" / "b" / "c.txt").read_text() == "deep"
     assert names(tmp_path) == ["a", "b", "c.txt"]
@@ -55,17 +55,17 @@ def test_folders_above_are_made(tmp_path):
 
 def test_nothing_is_at_the_path_until_the_block_has_ended(tmp_path):
     path = tmp_path / "a.txt"
-    with whole_file(path) as aside:
-        assert aside.parent == path.parent  # a rename between file systems would not be one act
-        assert aside.suffix == path.suffix
-        aside.write_text("half")
+    with whole_file(path) as temporary:
+        assert temporary.parent == path.parent  # a rename between file systems would not be one act
+        assert temporary.suffix == path.suffix
+        temporary.write_text("half")
         assert not path.exists()
     assert path.read_text() == "half"
     assert names(tmp_path) == ["a.txt"]
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), UserError("A mistake."), SystemExit(3)])
-def test_an_error_in_the_block_leaves_nothing_and_goes_on(tmp_path, error):
+def test_an_error_in_the_block_leaves_no_file_and_is_raised(tmp_path, error):
     with pytest.raises(type(error)) as caught:
         write_half(tmp_path / "a.txt", error)
     assert caught.value is error
@@ -81,7 +81,7 @@ def test_an_error_in_the_block_leaves_the_old_file(tmp_path):
     assert names(tmp_path) == ["a.txt"]
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path):
+def test_a_full_disk_gives_a_one_sentence_error_and_no_file(tmp_path):
     with pytest.raises(UserError, match=r"Cannot write .*a\.txt: No space left on device\.") as caught:
         write_half(tmp_path / "a.txt", OSError(28, "No space left on device"))
     assert isinstance(caught.value.__cause__, OSError)
@@ -95,7 +95,7 @@ def test_an_old_file_is_replaced(tmp_path):
     assert path.read_text() == "new"
 
 
-def test_what_was_opened_before_keeps_its_old_content(tmp_path):
+def test_a_reader_of_the_old_file_keeps_its_content(tmp_path):
     """The file is replaced, not written over: a reader never sees half of each."""
     path = tmp_path / "a.txt"
     path.write_text("old")
@@ -105,7 +105,7 @@ def test_what_was_opened_before_keeps_its_old_content(tmp_path):
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600), (0o002, 0o664)])
-def test_permissions_are_as_the_umask_says(tmp_path, umask, mode):
+def test_permissions_follow_the_umask(tmp_path, umask, mode):
     before = os.umask(umask)
     try:
         write_whole(tmp_path / "a.txt", "text")

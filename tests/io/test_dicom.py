@@ -1,4 +1,4 @@
-"""Pictures of hospitals, and deep grey ones."""
+"""DICOM files, and grey images of more than 8 bits."""
 
 import json
 import shutil
@@ -25,25 +25,25 @@ def scan(tmp_path) -> Path:
     return Path(shutil.copy(get_testdata_file("CT_small.dcm"), tmp_path / "scan.dcm"))
 
 
-def test_a_scan_is_seen_through_a_window_by_hand(scan) -> None:
+def test_a_given_window_is_applied(scan) -> None:
     data = pydicom.dcmread(scan)
     hounsfield = data.pixel_array * float(data.RescaleSlope) + float(data.RescaleIntercept)
     seen = open_image(scan, window=(40, 400))
     wanted = np.clip((hounsfield - 39.5) / 399 + 0.5, 0, 1)
     np.testing.assert_array_equal(seen, np.repeat(np.rint(255 * wanted).astype(np.uint8)[..., None], 3, axis=2))
-    wide = open_image(scan)[..., 0]  # without a window, from the lowest to the highest
+    wide = open_image(scan)[..., 0]  # without a window: stretched from minimum to maximum
     levels = (hounsfield - hounsfield.min()) / (hounsfield.max() - hounsfield.min())
     np.testing.assert_array_equal(wide, np.rint(255 * levels).astype(np.uint8))
 
 
-def test_a_file_has_a_window_of_its_own() -> None:
+def test_the_window_in_the_file_is_the_default() -> None:
     file = get_testdata_file("MR_small.dcm")
     data = pydicom.dcmread(file)
     wanted = np.clip((data.pixel_array - (float(data.WindowCenter) - 0.5)) / (float(data.WindowWidth) - 1) + 0.5, 0, 1)
     np.testing.assert_array_equal(open_image(file)[..., 0], np.rint(255 * wanted).astype(np.uint8))
 
 
-def test_white_may_mean_nothing(scan) -> None:
+def test_monochrome1_is_inverted(scan) -> None:
     before = open_image(scan)
     data = pydicom.dcmread(scan)
     data.PhotometricInterpretation = "MONOCHROME1"
@@ -52,7 +52,7 @@ def test_white_may_mean_nothing(scan) -> None:
 
 
 @pytest.mark.parametrize("name", ["examples_rgb_color.dcm", "examples_palette.dcm"])
-def test_colours_stay_colours(name) -> None:
+def test_colour_images_keep_their_colours(name) -> None:
     file = get_testdata_file(name)
     image = open_image(file)
     data = pydicom.dcmread(file)
@@ -62,7 +62,7 @@ def test_colours_stay_colours(name) -> None:
         np.testing.assert_array_equal(image, data.pixel_array)
 
 
-def test_bytes_and_files_without_a_suffix_are_known_by_their_content(scan, tmp_path) -> None:
+def test_dicom_is_recognised_by_content(scan, tmp_path) -> None:
     shutil.copy(scan, tmp_path / "IM0001")
     np.testing.assert_array_equal(open_image(tmp_path / "IM0001"), open_image(scan))
     np.testing.assert_array_equal(open_image(scan.read_bytes()), open_image(scan))
@@ -70,18 +70,18 @@ def test_bytes_and_files_without_a_suffix_are_known_by_their_content(scan, tmp_p
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:400], lambda b: b[: len(b) // 2], lambda b: b[:132] + b"\xff" * 500])
-def test_a_damaged_file_is_one_sentence(scan, damage) -> None:
+def test_a_damaged_file_gives_a_one_sentence_error(scan, damage) -> None:
     scan.write_bytes(damage(scan.read_bytes()))
     with pytest.raises(UnreadableImage, match=r"scan\.dcm .*\.$"):
         open_image(scan)
 
 
-def test_what_holds_no_picture_says_so() -> None:
-    with pytest.raises(UnreadableImage, match="holds no picture"):
+def test_a_file_without_an_image_is_refused() -> None:
+    with pytest.raises(UnreadableImage, match="it has no image"):
         open_image(get_testdata_file("reportsi.dcm"))
 
 
-def test_a_scan_too_large_is_not_read(scan) -> None:
+def test_a_file_with_too_many_pixels_is_refused(scan) -> None:
     data = pydicom.dcmread(scan)
     data.Rows = data.Columns = 60_000
     data.save_as(scan)
@@ -89,7 +89,7 @@ def test_a_scan_too_large_is_not_read(scan) -> None:
         open_image(scan)
 
 
-def test_the_mask_lies_where_the_picture_lies(scan, tmp_path) -> None:
+def test_a_mask_has_the_geometry_of_its_image(scan, tmp_path) -> None:
     mask = np.random.default_rng(0).random((128, 128), np.float32)
     write_dicom_mask(scan, mask, tmp_path / "mask.dcm")
     before, after = pydicom.dcmread(scan), pydicom.dcmread(tmp_path / "mask.dcm")
@@ -107,7 +107,7 @@ def _stretched(levels):
     return np.rint((levels - levels.min()) * (255 / (levels.max() - levels.min()))).astype(np.uint8)
 
 
-def test_extract_writes_masks_as_dicom_and_does_not_take_them_for_photos(scan, tmp_path) -> None:
+def test_extract_writes_masks_as_dicom_and_ignores_them_as_photos(scan, tmp_path) -> None:
     for _ in range(2):
         done = extract(tmp_path, out=tmp_path)
         assert (done.skipped, done.written) == ([], 1)
@@ -126,12 +126,12 @@ def test_another_window_gives_another_mask(scan, tmp_path) -> None:
     assert masks[0] != masks[1]
 
 
-def test_training_takes_deep_grey_pictures(casmap, tmp_path) -> None:
-    chance = np.random.default_rng(0)
+def test_training_accepts_16_bit_grey_images(casmap, tmp_path) -> None:
+    rng = np.random.default_rng(0)
     for number in range(8):
         folder = tmp_path / "scans" / ("ill", "well")[number % 2]
         folder.mkdir(parents=True, exist_ok=True)
-        levels = (chance.random((40, 40)) * 4000).astype(np.uint16)
+        levels = (rng.random((40, 40)) * 4000).astype(np.uint16)
         PIL.Image.fromarray(levels).save(folder / f"{number}.{('png', 'tif')[number // 4]}")
     small = ["--size", "32", "--steps", "2", "--first-steps", "2", "--batch", "4", "--threads", "1"]
     done = casmap("train", "scans", "--recipe", "quick", *small, "--out", "run")

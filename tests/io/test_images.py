@@ -1,10 +1,11 @@
-"""Real files of every kind, good and bad, through the one door for photos."""
+"""Open photos from valid and damaged files, bytes, arrays and tensors; find files."""
 
 import io
 import os
 import struct
 import warnings
 import zlib
+from itertools import chain
 
 import numpy as np
 import PIL.Image
@@ -17,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from casmap.errors import UnreadableImage, UserError
 from casmap.io import images
 from casmap.io.find import find_images
-from casmap.io.images import FORMATS, IMAGE_SUFFIXES, encode_png, open_image
+from casmap.io.images import FORMATS, encode_png, open_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -32,7 +33,7 @@ def saved(image, path, **options):
 
 
 def png_header(width, height):
-    """A PNG file that claims a size and holds no pixels."""
+    """Return a PNG file with a size in its header and no pixels."""
 
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
@@ -42,7 +43,7 @@ def png_header(width, height):
 
 
 def refusal(source):
-    """The one sentence with which a source is refused."""
+    """Return the one-sentence error for a source."""
     with pytest.raises(UnreadableImage) as caught:
         open_image(source)
     sentence = str(caught.value)
@@ -51,7 +52,7 @@ def refusal(source):
     return sentence
 
 
-# ---------------------------------------------------------------------------------------------- what opens
+# ---------------------------------------------------------------------------------------------- valid input
 
 
 def test_rgb_is_the_same_from_path_text_bytes_pillow_and_array(tmp_path):
@@ -70,7 +71,9 @@ def test_the_caller_may_write_to_the_result_without_changing_the_source():
     np.testing.assert_array_equal(pixels, noise())
 
 
-@pytest.mark.parametrize("suffix", sorted(IMAGE_SUFFIXES - {".dcm"}))  # which Pillow cannot write: test_dicom.py
+@pytest.mark.parametrize(
+    "suffix", sorted(chain.from_iterable(FORMATS.values()))
+)  # others: test_dicom.py and test_heic.py
 def test_every_listed_suffix_opens(tmp_path, suffix):
     grey = PIL.Image.new("1" if suffix == ".pbm" else "L" if suffix == ".pgm" else "RGB", (32, 24))
     assert open_image(saved(grey, tmp_path / f"a{suffix}")).shape == (24, 32, 3)
@@ -172,7 +175,7 @@ def test_large_photos_open_without_a_warning(monkeypatch):
         assert open_image(encode_png(noise(10, 15))).shape == (10, 15, 3)
 
 
-# ---------------------------------------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------------------------------------- invalid input
 
 
 @pytest.mark.parametrize("suffix", ["jpg", "png", "gif", "tif", "webp", "bmp"])
@@ -182,12 +185,22 @@ def test_truncated_files_are_refused_by_name(tmp_path, suffix):
     assert refusal(path).startswith(f"{path} ")
 
 
-@pytest.mark.parametrize("content", [b"", b"just some text", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
+@pytest.mark.parametrize("content", [b"just some text", b"\xff\xd8\xff", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
 def test_files_that_are_no_images_are_refused_by_name(tmp_path, content):
     path = tmp_path / "a.jpg"
     path.write_bytes(content)
     assert f"{path} is not an image" in refusal(path)
     assert "The given image is not an image" in refusal(content)
+
+
+def test_an_empty_file_and_a_url_have_their_own_messages(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.touch()
+    assert refusal(path) == f"{path} is empty: 0 bytes."
+    assert refusal(b"") == "The given image is empty: 0 bytes."
+    assert refusal("https://example.com/cat.jpg") == "https://example.com/cat.jpg is a URL: download the file first."
+    with pytest.raises(UserError, match=r"^https://example\.com/cat\.jpg is a URL: download the file first\.$"):
+        find_images(["https://example.com/cat.jpg"])
 
 
 def test_eps_is_refused_because_opening_it_would_run_ghostscript(tmp_path):
@@ -211,12 +224,12 @@ def test_files_without_permission_are_refused(tmp_path):
     assert "permission denied" in refusal(path)
 
 
-def test_permission_errors_are_said_plainly(tmp_path, monkeypatch):
+def test_permission_errors_are_reported(tmp_path, monkeypatch):
     def deny(*_args, **_kwargs):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(PIL.Image, "open", deny)
-    assert refusal(tmp_path / "a.png") == f"{tmp_path / 'a.png'} may not be read: permission denied."
+    assert refusal(tmp_path / "a.png") == f"{tmp_path / 'a.png'} cannot be read: permission denied."
 
 
 @pytest.mark.parametrize("pillows_limit", [PIL.Image.MAX_IMAGE_PIXELS, None])
@@ -227,7 +240,7 @@ def test_bombs_are_refused_by_their_header(tmp_path, monkeypatch, pillows_limit)
     assert "million pixels" in refusal(path)
 
 
-def test_the_limit_is_ours_and_the_pixels_are_never_decoded(monkeypatch):
+def test_casmaps_own_limit_applies_before_decoding(monkeypatch):
     monkeypatch.setattr(images, "MAX_PIXELS", 99)
     lazy = PIL.Image.open(io.BytesIO(encode_png(noise(10, 10))))
     monkeypatch.setattr(lazy, "load", lambda: pytest.fail("decoded"))
@@ -254,18 +267,18 @@ def test_the_limit_is_ours_and_the_pixels_are_never_decoded(monkeypatch):
         [[1, 2]],
     ],
 )
-def test_what_is_no_photo_is_a_value_error_that_says_what_is_accepted(source):
-    said = refusal(source)
-    assert "cannot be used" in said
-    assert "a photo is a path, bytes, an open binary file, a Pillow image, an array (H, W)" in said
+def test_a_source_that_is_not_a_photo_gives_a_value_error_that_lists_what_is_accepted(source):
+    message = refusal(source)
+    assert "cannot be used" in message
+    assert "a photo is a path, bytes, an open binary file, a Pillow image, an array (H, W)" in message
     with pytest.raises(ValueError, match="cannot be used"):
         open_image(source)
 
 
-@pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"", "missing.jpg"])
+@pytest.mark.parametrize("source", [PIL.Image.new("RGB", (0, 4)), "\0", "x" * 5000, b"no image", "missing.jpg"])
 def test_what_cannot_be_opened_is_an_os_error_that_names_it(source):
-    said = refusal(source)
-    assert said.startswith(source if isinstance(source, str) else "The given image")
+    message = refusal(source)
+    assert message.startswith(source if isinstance(source, str) else "The given image")
     with pytest.raises(OSError, match=r"cannot be opened|does not exist|is not an image"):
         open_image(source)
 
@@ -304,7 +317,7 @@ def test_an_open_file_and_a_path_like_are_the_same_photo(tmp_path):
 
 
 @given(st.sampled_from(sorted(FORMATS)), st.data())
-def test_damaged_bytes_open_or_are_refused_and_never_do_anything_else(kind, data):
+def test_damaged_bytes_open_or_raise_unreadable_image(kind, data):
     stream = io.BytesIO()
     PIL.Image.fromarray(noise(24, 32)).save(stream, kind)
     content = bytearray(stream.getvalue())
@@ -382,6 +395,6 @@ def test_order_is_kept_and_each_comes_once(folder, monkeypatch):
         ("folder.png", "no image in the folder"),
     ],
 )
-def test_a_source_that_gives_nothing_is_said(folder, source, sentence):
+def test_a_source_without_images_is_an_error(folder, source, sentence):
     with pytest.raises(UserError, match=sentence):
         find_images([folder / "a.png", folder / source])

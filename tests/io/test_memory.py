@@ -1,4 +1,4 @@
-"""Memory that is used again is not asked for anew: counted in page faults, in a process of its own."""
+"""Freed memory is reused: page faults are counted in a separate process."""
 
 import platform
 import subprocess
@@ -27,7 +27,7 @@ def faults(way: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
-def test_a_freed_block_is_used_again_without_a_fresh_page() -> None:
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_freed_memory_is_reused() -> None:
     assert faults("kept") < 100
     assert faults("given back") > faults("kept")

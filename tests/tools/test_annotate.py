@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,6 +21,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.inference.mapper import SaliencyMapper
+from casmap.reporting import Reporter
 from casmap.tools.annotate import annotate
 
 NAMES = ("cat & <dog>", 'quoted "one"', "naïve 猫")
@@ -98,7 +100,12 @@ def test_yolo_names_photos_of_one_name_apart_and_points_to_its_own_images(photos
     assert len(images) == len(labels) == 6
     assert [Path(name).stem for name in images] == [Path(name).stem for name in labels]
     content = yaml.safe_load(path.read_text())
-    assert content == {"train": "images", "val": "images", "names": dict(enumerate(sorted(NAMES)))}
+    assert content == {"train": "train.txt", "val": "val.txt", "names": dict(enumerate(sorted(NAMES)))}
+    train, val = ((tmp_path / "out" / content[split]).read_text().splitlines() for split in ("train", "val"))
+    assert not set(train) & set(val)
+    assert sorted(train + val) == [f"./images/{name}" for name in images]
+    assert train
+    assert val
 
 
 def test_voc_is_read_by_supervision_lxml_and_ourselves(photos, tmp_path) -> None:
@@ -192,9 +199,70 @@ def test_classes_may_be_those_that_the_mapping_sees(photos, tmp_path) -> None:
     assert {one.label for photo in labelled for one in photo.objects} <= set(mapper.titles)
 
 
-def test_names_are_below_the_folder_given_with_the_class_of_a_single_one(photos, tmp_path) -> None:
-    labelled = annotate(photos / NAMES[0], format="coco", out=tmp_path / "out").photos
-    assert [photo.name for photo in labelled] == [f"{NAMES[0]}/0.jpg", f"{NAMES[0]}/1.jpg"]
+class Messages(Reporter):
+    """Keeps all messages."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+
+@pytest.mark.parametrize(("sources", "names"), [
+    ([""], {f"{name}/{n}.jpg" for name in NAMES for n in (0, 1)}),
+    ([NAMES[0]], {"0.jpg", "1.jpg"}),
+    ([f"{NAMES[0]}/1.jpg"], {"1.jpg"}),
+    ([f"{NAMES[0]}/*.jpg"], {"0.jpg", "1.jpg"}),
+    (["*/1.jpg"], {f"{name}/1.jpg" for name in NAMES}),
+    ([NAMES[0], f"{NAMES[1]}/1.jpg"], {f"{NAMES[0]}/0.jpg", f"{NAMES[0]}/1.jpg", f"{NAMES[1]}/1.jpg"}),
+])  # fmt: skip
+def test_names_are_relative_to_the_folder_given(photos, tmp_path, sources, names) -> None:
+    given = [photos / source for source in sources]
+    for form in ("coco", "label-studio"):
+        path = annotate(given, format=form, out=tmp_path / form, classes="none").path
+        content = json.loads(path.read_text())
+        if form == "coco":
+            assert {image["file_name"] for image in content["images"]} == names
+        else:
+            addresses = [urlsplit(task["data"]["image"]).query for task in content]
+            assert {parse_qs(address)["d"][0] for address in addresses} == names
+
+
+@pytest.mark.parametrize("source", [NAMES[0], f"{NAMES[0]}/1.jpg"])
+def test_photos_in_no_class_folder_have_the_class_object_and_a_message_says_so(photos, tmp_path, source) -> None:
+    heard = Messages()
+    labelled = annotate(photos / source, format="coco", out=tmp_path / "out", reporter=heard).photos
+    assert {one.label for photo in labelled for one in photo.objects} == {"object"}
+    (message,) = heard.messages
+    assert message.startswith(f"{len(labelled)} photo")
+    assert message.endswith(f"directly in {photos / NAMES[0]} and in no class folder: the class is 'object'.")
+
+
+def test_loose_photos_beside_class_folders_have_the_class_object(photos, tmp_path, monkeypatch) -> None:
+    shutil.copytree(photos, tmp_path / "holiday")
+    shutil.copy(photos / NAMES[0] / "0.jpg", tmp_path / "holiday" / "loose.jpg")
+    monkeypatch.chdir(tmp_path / "holiday")
+    heard = Messages()
+    labelled = annotate(".", format="coco", out=tmp_path / "out", reporter=heard).photos
+    labels = {photo.name: photo.objects[0].label for photo in labelled}
+    assert labels.pop("loose.jpg") == "object"
+    assert labels == {name: name.partition("/")[0] for name in labels}
+    assert heard.messages == [
+        f"1 photo is directly in {tmp_path / 'holiday'} and in no class folder: the class is 'object'."
+    ]
+
+
+@pytest.mark.parametrize("val", [0.0, 0.5, 1.0])
+def test_the_share_of_the_validation_split_can_be_chosen(photos, tmp_path, val) -> None:
+    path = annotate(photos, format="yolo", out=tmp_path / "out", val=val).path
+    content = yaml.safe_load(path.read_text())
+    if val == 0:  # Ultralytics names the missing key; an empty list would fail later
+        assert content == {"train": "images", "names": dict(enumerate(sorted(NAMES)))}
+        assert not (tmp_path / "out" / "val.txt").exists()
+    else:
+        count = len((tmp_path / "out" / "val.txt").read_text().splitlines())
+        assert count == 5 if val == 1 else 1 <= count <= 5
 
 
 @pytest.mark.parametrize("form", FORMATS.names)

@@ -27,11 +27,11 @@ def _offline(monkeypatch) -> None:
 
 def test_photos_of_kinds_that_are_not_opened_are_counted_before_training(tmp_path, make_folder, heard) -> None:
     pets = make_folder(tmp_path / "pets")
-    for name in ("1.HEIC", "2.heic"):
-        (pets / "cat" / name).write_bytes(b"heic")
+    for name in ("1.CR3", "2.cr3"):
+        (pets / "cat" / name).write_bytes(b"raw")
     options = {"backbone": "test_resnet", "pretrained": False, "first_steps": 1, "steps": 1, **CPU}
     trained = train(pets, out=tmp_path / "run", recipe="quick", reporter=heard, **options)
-    assert heard.warnings[0].startswith("Photos left out: 2, the first cat/1.HEIC: no kind of file that casmap opens. ")
+    assert heard.warnings[0].startswith("Photos left out: 2, the first cat/1.CR3: unsupported file format. ")
     assert f"casmap data check {pets}" in heard.warnings[0]
     assert trained.warnings[0] == heard.warnings[0]
 

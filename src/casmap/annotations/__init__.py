@@ -1,1 +1,1 @@
-"""What is known of photos: the types, and one file for each format."""
+"""Read and write annotations of photos: common types, and one module for each format."""

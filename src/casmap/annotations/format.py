@@ -1,4 +1,4 @@
-"""What a format of annotations is, and the registry of all of them: a new one is one file in `formats`."""
+"""The interface of an annotation format, and the registry of formats; to add one, add a module to `formats`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,34 +7,39 @@ from typing import TYPE_CHECKING, Literal
 
 from casmap.registry import Registry
 
-if TYPE_CHECKING:  # names of formats are listed without loading numpy
+if TYPE_CHECKING:  # the command line lists the formats without importing numpy
     from casmap.annotations.labelled import Labelled
     from casmap.annotations.types import Annotations, Names
 
 
-Classes = Literal["folder", "predicted", "none"]  # where objects have their class from
-Which = Literal["largest", "all"]  # of a photo's objects
+Classes = Literal["folder", "predicted", "none"]  # the source of the objects' classes
+Which = Literal["largest", "all"]  # which of a photo's objects to return
 
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """What some formats let one choose.
+    """Options of single formats.
 
-    rle: COCO's pixels exactly, holes too, instead of polygons, which tools let people edit.
-    prefix: what stands before a photo's name in its address in Label Studio; the default names files on its machine.
+    rle: in COCO, exact pixels with holes as run lengths, instead of polygons, which tools can edit.
+    prefix: in Label Studio, the text before a photo's name in its address; the default is for files on its server.
+    val: in YOLO, the share of the photos in the validation split; 0 writes no split, but Ultralytics needs one.
+
+    >>> WriteOptions(rle=True)
+    WriteOptions(rle=True, prefix='/data/local-files/?d=', val=0.1)
     """
 
     rle: bool = False
     prefix: str = "/data/local-files/?d="
+    val: float = 0.1
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of annotations.
+    """An annotation format.
 
-    recognises: whether a file or folder looks like it.
-    read: path, the folder of the photos, and their names -> what it says of them.
-    write: photos, all classes, a folder, options -> the file or folder to open; `read` takes it, too.
+    recognises: takes a file or folder; returns whether it has this format.
+    read: takes the file or folder, the folder of the photos, and their names; returns the annotations.
+    write: takes photos, all classes, a folder and options; returns the file or folder to open, which `read` accepts.
     """
 
     recognises: Callable[[Path], bool]

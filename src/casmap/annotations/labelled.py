@@ -1,4 +1,4 @@
-"""A photo with its objects: what every format of annotations is written from."""
+"""Photos with their objects: the input of every format's writer."""
 
 import os
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Polygon = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Object:
-    """A connected part of the binary mask, in the photo's pixels.
+    """A connected component of the binary mask, in the photo's pixels.
 
-    box: x0, y0, x1, y1 as edges. polygon: its outline, without holes. rle: its pixels, holes too, as COCO writes them.
+    box: the edges x0, y0, x1, y1. polygon: the outline, without holes. rle: the pixels with holes, as COCO run lengths.
     area: in pixels. score: the mean of the mask inside.
     """
 
@@ -31,9 +31,9 @@ class Object:
     score: float
 
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Its pixels (H, W) in the photo."""
+        """Return the object's pixels as a mask (H, W) of the photo."""
         height, width = self.rle["size"]
-        from casmap.annotations.regions import rasterize  # readers' code, which a first map need not wait for
+        from casmap.annotations.regions import rasterize  # slow to import
 
         return rasterize(self.rle, (width, height))
 
@@ -42,7 +42,7 @@ class Object:
 class Labelled:
     """A photo and the objects in it.
 
-    file: where it is. name: its path below the folder of all photos, with forward slashes. width, height: upright.
+    file: its path. name: its path relative to the folder of all photos, with forward slashes. width, height: upright.
     """
 
     file: Path
@@ -53,18 +53,18 @@ class Labelled:
 
 
 def labels_of(photos: Sequence[Labelled]) -> list[str]:
-    """All classes in use, sorted."""
+    """Return all classes of the objects, sorted."""
     return sorted({one.label for photo in photos for one in photo.objects})
 
 
-def place(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
-    """Put photos where a tool looks for them, a second name for the same bytes or a copy; return the stem of each."""
+def link_photos(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
+    """Hard-link photos into a folder under unique names, or copy them; return the stem of each new file."""
     names = unique_names([photo.file for photo in photos])
     for file, stem in names.items():
-        with whole_file(folder / f"{stem}{file.suffix}") as aside:
-            aside.unlink()
+        with whole_file(folder / f"{stem}{file.suffix}") as temporary:
+            temporary.unlink()
             try:
-                os.link(file.resolve(), aside)
-            except OSError:  # another disk, or one that knows no links
-                aside.write_bytes(file.read_bytes())
+                os.link(file.resolve(), temporary)
+            except OSError:  # another disk, or a file system without hard links
+                temporary.write_bytes(file.read_bytes())
     return names

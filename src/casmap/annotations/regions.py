@@ -1,4 +1,4 @@
-"""Objects from what sources say of them, boxes, outlines and masks, and which of a photo's objects count."""
+"""Make objects from boxes, outlines and masks, and select the objects of a photo's class."""
 
 import math
 from collections.abc import Collection, Iterable, Sequence
@@ -14,11 +14,15 @@ from casmap.annotations.types import AnnotatedObject, Box, Kind, Mask, ObjectPar
 from casmap.errors import UserError
 from casmap.io.images import MAX_PIXELS, open_image
 
-LONGEST_OUTLINE = 10**6  # pixels along a polygon: pycocotools takes memory for each of them
+MAX_OUTLINE = 10**6  # pixels along a polygon: pycocotools uses memory for each of them
 
 
 def four_numbers(values: Any) -> Box:
-    """Four finite numbers, or texts that say numbers; all else raises Skipped."""
+    """Convert four values, numbers or texts, to finite numbers; raise Skipped if that is impossible.
+
+    >>> four_numbers(["1", 2, 3.5, "4"])
+    (1.0, 2.0, 3.5, 4.0)
+    """
     try:
         one, two, three, four = (float(value) for value in values)
         if all(map(math.isfinite, (one, two, three, four))):
@@ -29,49 +33,50 @@ def four_numbers(values: Any) -> Box:
 
 
 def object_from_box(name: str, values: Iterable[Any], **more: Any) -> AnnotatedObject:
-    """An object that is no larger than its box: four numbers, or texts that say numbers; what is none raises Skipped.
+    """Make an object from its box, the edges x0, y0, x1, y1 as numbers or texts; raise Skipped if they are invalid.
 
     >>> object_from_box("cat", ["1", "2", "4", "6"])
     AnnotatedObject(name='cat', box=(1.0, 2.0, 4.0, 6.0), area=12.0, difficult=False, outline=None)
     """
     x0, y0, x1, y1 = four_numbers(values)
     if x1 <= x0 or y1 <= y0:
-        raise Skipped(Kind.BOX_SKIPPED, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} ends before it begins")
+        raise Skipped(Kind.BOX_SKIPPED, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} does not have x0 < x1 and y0 < y1")
     return AnnotatedObject(name, (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
 
 
-def collect_objects(where: str, parsers: Iterable[ObjectParser], **more: Any) -> PhotoRecord:
-    """The objects that can be made, and a problem of the photo or file `where` for each that cannot.
+def collect_objects(name: str, parsers: Iterable[ObjectParser], **more: Any) -> PhotoRecord:
+    """Run the parsers of a photo's objects; add a problem with `name`, the photo or file, for each that fails.
 
     >>> collect_objects("a.xml", [lambda: object_from_box("cat", "x")]).problems
     [Problem(kind=<Kind.BOX_SKIPPED: 'boxes left out'>, what='a.xml: the box is not four numbers')]
     """
     objects, problems = [], []
-    for make in parsers:
+    for parse in parsers:
         try:
-            objects.append(make())
-        except Skipped as bad:
-            problems.append(bad.problem(where))
+            objects.append(parse())
+        except Skipped as skipped:
+            problems.append(skipped.problem(name))
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
-            problems.append(Problem(Kind.MALFORMED, f"{where}: a region that cannot be read"))
+            problems.append(Problem(Kind.MALFORMED, f"{name}: an object cannot be read"))
     return PhotoRecord(objects, problems=problems, **more)
 
 
 def main_class(objects: Sequence[AnnotatedObject]) -> str | None:
-    """The class of the largest object, which is the photo's where no folder says it; None where there is none.
+    """Return the class of the largest object, which is the class of a photo in no class folder, or None.
 
     >>> main_class([AnnotatedObject("cat", (0, 0, 2, 2), 4), AnnotatedObject("dog", (0, 0, 3, 3), 9)])
     'dog'
     """
     named = [one for one in objects if one.name]
-    sure = [one for one in named if not one.difficult] or named
-    return max(sure, key=lambda one: one.area).name if sure else None
+    counted = [one for one in named if not one.difficult] or named
+    return max(counted, key=lambda one: one.area).name if counted else None
 
 
 def of_class(objects: Sequence[AnnotatedObject], label: str, classes: Collection[str]) -> list[AnnotatedObject]:
-    """The objects of the photo's class.
+    """Return the objects of the photo's class `label`.
 
-    Where none has its name, those whose names are no class at all: people label photos in the folder n02123045 "tabby".
+    If none has this name, return those whose names are no class of the set: objects in the class folder n02123045 may
+    be named "tabby".
 
     >>> objects = [AnnotatedObject("cat", (0, 0, 2, 2), 4), AnnotatedObject("dog", (0, 0, 3, 3), 9)]
     >>> [one.name for one in of_class(objects, "cat", {"cat", "dog"})]
@@ -82,7 +87,7 @@ def of_class(objects: Sequence[AnnotatedObject], label: str, classes: Collection
 
 
 def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> AnnotatedObject:
-    """An object by the points of its polygon.
+    """Make an object from the points of its polygon.
 
     >>> object_from_polygon("cat", [(1, 0), (3, 0), (3, 2)]).box
     (1.0, 0.0, 3.0, 2.0)
@@ -93,20 +98,20 @@ def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> Ann
 
 
 def record_from_regions(name: str, parsers: Iterable[ObjectParser], size: Size | None) -> PhotoRecord:
-    """What is drawn in a photo: outlines, where there are any, else boxes: who draws both means the outline."""
+    """Make the record of a photo from its regions; if any has an outline, boxes alone are ignored."""
     known = collect_objects(name, parsers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)
-    if not (drawn := [one for one in known.objects if one.outline]):
+    if not (outlined := [one for one in known.objects if one.outline]):
         return known
-    return replace(known, objects=drawn, mask=known.size and partial(mask_of, known.size, ()))
+    return replace(known, objects=outlined, mask=known.size and partial(mask_of, known.size, ()))
 
 
 def mask_of(
     declared: Size, crowds: Sequence[AnnotatedObject], objects: Sequence[AnnotatedObject], size: Size
 ) -> Mask | None:
-    """The union of the objects' outlines: (H, W); crowds of their classes are not counted."""
+    """Return the union of the objects' outlines as a mask (H, W); crowds of their classes become 128, not counted."""
     if not objects or not all(one.outline for one in objects):
         return None  # boxes alone
-    check_size(declared, size)  # before any memory is taken
+    check_size(declared, size)  # before memory is allocated
     mask = np.zeros((size[1], size[0]), np.uint8)
     classes = {one.name for one in objects}
     for crowd in crowds:
@@ -118,7 +123,7 @@ def mask_of(
 
 
 def rasterize(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
-    """A segmentation of a photo of this size, a list of polygons or run lengths, as (H, W); raises Skipped if invalid.
+    """Draw a segmentation, a list of polygons or run lengths, as (H, W) for size (W, H); raise Skipped if invalid.
 
     >>> rasterize([[1, 0, 3, 0, 3, 2, 1, 2]], (4, 2)).astype(int)
     array([[0, 1, 1, 0],
@@ -134,39 +139,39 @@ def rasterize(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
 
 
 def _from_runs(outline: dict[str, Any], size: Size) -> npt.NDArray[np.bool_]:
-    """Run lengths, column by column, of background and object in turn.
+    """Draw run lengths: background and object in turn, column by column.
 
-    pycocotools would decode runs that end too early to whatever lies in memory, so they are laid out here.
+    Not with pycocotools, which returns uninitialised memory for runs that are too short.
     """
     width, height = size
     if list(outline["size"]) != [height, width]:
         raise ValueError("runs for another size")
     counts = outline["counts"]
-    runs = np.array(_unpacked(counts) if isinstance(counts, str) else counts, dtype=np.int64)
+    runs = np.array(_decode_runs(counts) if isinstance(counts, str) else counts, dtype=np.int64)
     whole = width * height
     if runs.ndim != 1 or runs.size == 0 or runs.min() < 0 or runs.max() > whole or runs.sum() != whole:
-        raise ValueError("no run lengths, or none that fill the picture")
+        raise ValueError("the run lengths do not add up to the size")
     return np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(width, height).T
 
 
-def _unpacked(text: str) -> list[int]:
-    """COCO's compressed run lengths: five bits a letter, each number from the third on less the one two before it."""
+def _decode_runs(text: str) -> list[int]:
+    """Decode COCO's compressed run lengths: five bits per character; from the third number on, differences."""
     runs: list[int] = []
     number = bits = 0
     for letter in text:
         five = ord(letter) - 48
         if not 0 <= five < 64 or bits > 30:
-            raise ValueError("no run lengths")
+            raise ValueError("invalid run lengths")
         number |= (five & 31) << bits
         bits += 5
-        if five & 32:  # more to come
+        if five & 32:  # the number continues
             continue
         if five & 16:  # the sign
             number -= 1 << bits
         runs.append(number + runs[-2] if len(runs) > 2 else number)
         number = bits = 0
     if bits:
-        raise ValueError("the last number has no end")
+        raise ValueError("the last number is incomplete")
     return runs
 
 
@@ -176,17 +181,17 @@ def _from_polygons(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
     width, height = size
     for polygon in outline:
         points = np.array(polygon, dtype=np.float64).reshape(-1, 2)
-        # pycocotools takes four numbers for a box, and memory for every pixel along the outline, inside or outside.
+        # pycocotools reads four numbers as a box, and uses memory for every pixel along the outline, even outside.
         if len(points) < 3 or not (np.abs(points) < 2 * max(size)).all():
-            raise ValueError("no polygon of this picture")
-        if np.abs(np.diff(points, axis=0, append=points[:1])).max(axis=1).sum() > LONGEST_OUTLINE:
-            raise ValueError("too long an outline")
+            raise ValueError("not a polygon in this photo")
+        if np.abs(np.diff(points, axis=0, append=points[:1])).max(axis=1).sum() > MAX_OUTLINE:
+            raise ValueError("the outline is too long")
     runs = coco.frPyObjects([[float(number) for number in polygon] for polygon in outline], height, width)
     return _from_runs({"size": [height, width], "counts": coco.merge(runs)["counts"].decode()}, size)
 
 
 def open_mask(path: Path) -> Mask:
-    """A picture's first channel: (H, W)."""
+    """Open an image file as a mask, its first channel: (H, W)."""
     try:
         return open_image(path)[..., 0]
     except UserError as error:
@@ -194,6 +199,6 @@ def open_mask(path: Path) -> Mask:
 
 
 def check_size(mask: Size, photo: Size) -> None:
-    """Refuse a mask of another size than its photo."""
+    """Raise Skipped if a mask and its photo differ in size."""
     if mask != photo:
         raise Skipped(Kind.MASK_SIZE, f"the mask is {mask[0]} x {mask[1]}, the photo {photo[0]} x {photo[1]}")

@@ -1,4 +1,4 @@
-"""The one shape in which every source of annotations is seen: what it says of a photo, and what is wrong with it."""
+"""Common types of all annotation formats: objects, the record of a photo, and problems."""
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Box = tuple[float, float, float, float]  # edges x0, y0, x1, y1
+Box = tuple[float, float, float, float]  # the edges x0, y0, x1, y1
 Size = tuple[int, int]  # width, height
 Mask = npt.NDArray[np.uint8]  # (H, W), 0 background, 255 object, 128 not counted
 
 
 class Kind(StrEnum):
-    """What can be said of single files, as the head of a list of them."""
+    """Kinds of problems and notes; each text is the heading of a list of files."""
 
     UNREADABLE = "photos that cannot be opened"
     MALFORMED = "annotations that cannot be read"
     NO_PHOTO = "annotations without a photo"
-    EMPTY_SOURCE = "sources of annotations, which tell of no photo where an object is"
-    OTHER_SIZE = "annotations made for another size of their photo"
+    EMPTY_SOURCE = "annotations in which no box or mask matches a photo"
+    OTHER_SIZE = "annotations made for another size of the photo"
     BOX_SKIPPED = "boxes left out"
-    BOX_OUTSIDE = "boxes that reach outside their photo"
+    BOX_OUTSIDE = "boxes that extend outside their photo"
     MASK_EMPTY = "empty masks"
-    MASK_SIZE = "masks of another size than their photo"
+    MASK_SIZE = "masks that differ in size from their photo"
     MASK_SKIPPED = "masks that cannot be read"
     PART_SKIPPED = "sufficient parts left out"
     DUPLICATES_ACROSS_CLASSES = "photos that are the same file in different classes"
-    # No fault, but worth knowing:
+    # Notes, which are not problems:
     DUPLICATES = "photos that are the same file in one class"
     NO_ANNOTATION = "photos without an annotation"
-    NO_CLASS = "photos left out, since no object tells their class"
+    NO_CLASS = "photos left out: in no class folder, and no annotation gives a class"
 
 
 NOTES = frozenset({Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
@@ -41,30 +41,30 @@ NOTES = frozenset({Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem of one file: `what` is its name and, where it is not obvious, the reason."""
+    """A problem of one file: `what` is its name and, if needed, the reason."""
 
     kind: Kind
     what: str
 
 
-class Skipped(Exception):  # noqa: N818 (it is what it says)
-    """A single annotation that cannot be used: all others go on without it."""
+class Skipped(Exception):  # noqa: N818 (named like the classes of casmap.errors)
+    """A single annotation cannot be used and is left out; the others are used."""
 
-    def __init__(self, kind: Kind, why: str) -> None:
-        super().__init__(why)
-        self.kind, self.why = kind, why
+    def __init__(self, kind: Kind, reason: str) -> None:
+        super().__init__(reason)
+        self.kind, self.reason = kind, reason
 
     def problem(self, name: str) -> Problem:
-        """The problem it is for the photo or file of this name."""
-        return Problem(self.kind, f"{name}: {self.why}")
+        """Return the problem of the photo or file of this name."""
+        return Problem(self.kind, f"{name}: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedObject:
-    """One object that somebody marked in a photo, in the photo's pixels.
+    """One object marked in a photo, in the photo's pixels.
 
-    name: its class as the source spells it, "" where the source tells none; area: for finding the largest object;
-    difficult: does not count where there are others; outline: COCO's segmentation as it stands in the file.
+    name: its class as the source spells it, "" if the source gives none; area: used to find the largest object;
+    difficult: ignored if the photo has other objects; outline: COCO's segmentation as in the file.
     """
 
     name: str
@@ -76,10 +76,10 @@ class AnnotatedObject:
 
 @dataclass(frozen=True, slots=True)
 class PhotoRecord:
-    """What a source says of one photo.
+    """The annotations of one photo.
 
-    size: of the photo it was made for; scaled: whether it holds for every size of the photo, in proportion;
-    mask: draws the mask of chosen objects for a photo of a size, None where there is none; it may raise Skipped.
+    size: of the photo they were made for; scaled: whether they scale with the photo's size; mask: takes objects and the
+    size of the photo and returns their mask, or None; it may raise Skipped.
     """
 
     objects: Sequence[AnnotatedObject] = ()
@@ -90,15 +90,15 @@ class PhotoRecord:
 
 
 NO_RECORD = PhotoRecord()
-ObjectParser = Callable[[], AnnotatedObject]  # it may raise Skipped
+ObjectParser = Callable[[], AnnotatedObject]  # may raise Skipped
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """A source of annotations; photos go by their names below the folder of photos.
+    """A source of annotations; a photo's name is its path relative to the folder of photos.
 
-    kind: what it is; of: what it says of a photo, looked up when asked; labels: classes that it gives to whole photos;
-    listed: the photos that the set consists of, None where the source leaves that open.
+    kind: a description; of: takes a photo's name and returns its record; labels: the classes of whole photos; listed:
+    the names of the photos in the set, or None if the source does not list them.
     """
 
     kind: str = ""
@@ -109,10 +109,10 @@ class Annotations:
 
 
 class Names:
-    """The photos of a folder, found by what annotations call them.
+    """Find the photos of a folder by the names that annotations use.
 
-    That is the name below the folder, with or without its suffix; or the last part of it, where only one photo has it
-    and where the photo or the annotation lies in no folder: cat/1.xml never speaks of dog/1.jpg.
+    An annotation may use the path relative to the folder, with or without suffix. It may also use the file name alone,
+    if it is unique and the photo or the annotation is in no subfolder: cat/1.xml never matches dog/1.jpg.
 
     >>> names = Names(["cat/a.jpg", "cat/b.jpg", "dog/b.jpg"])
     >>> names.find("dog/b"), names.find("a.jpg"), names.find("b.jpg")
@@ -127,27 +127,30 @@ class Names:
             for short in {posixpath.splitext(name)[0], last, posixpath.splitext(last)[0]}:
                 self._short[short] = None if short in self._short else name
 
-    def find(self, said: str) -> str | None:
-        """The photo that is meant, or None."""
-        said = posixpath.normpath(said.replace("\\", "/"))
-        if said in self._all:
-            return said
-        if (found := self._short.get(said)) is not None:
+    def __contains__(self, name: object) -> bool:
+        return name in self._all
+
+    def find(self, given: str) -> str | None:
+        """Return the photo that a name in annotations refers to, or None."""
+        given = posixpath.normpath(given.replace("\\", "/"))
+        if given in self._all:
+            return given
+        if (found := self._short.get(given)) is not None:
             return found
-        flat = self._short.get(said.rpartition("/")[2])
+        flat = self._short.get(given.rpartition("/")[2])
         return flat if flat is not None and "/" not in flat else None
 
     def files(self, folder: Path, suffix: str) -> tuple[dict[str, Path], list[Problem]]:
-        """The file of each photo, in a folder of files that are named as the photos; a problem for each of no photo."""
+        """Return the file of each photo in a folder of files named like photos, and a problem for each other file."""
         found: dict[str, Path] = {}
         problems = []
         for path in sorted(folder.rglob(f"*{suffix}")):
-            said = path.relative_to(folder)
-            if any(part.startswith(".") for part in said.parts):
+            relative = path.relative_to(folder)
+            if any(part.startswith(".") for part in relative.parts):
                 continue
-            name = self.find(said.with_suffix("").as_posix())
+            name = self.find(relative.with_suffix("").as_posix())
             if name is None:
-                problems.append(Problem(Kind.NO_PHOTO, said.as_posix()))
+                problems.append(Problem(Kind.NO_PHOTO, relative.as_posix()))
             else:
                 found.setdefault(name, path)
         return found, problems

@@ -1,4 +1,4 @@
-"""XML in and out: files that may be hostile, and names that XML cannot hold."""
+"""Read untrusted XML files safely, and write XML without characters that it cannot represent."""
 
 import re
 from pathlib import Path
@@ -6,31 +6,31 @@ from xml.etree import ElementTree
 
 from casmap.annotations.types import Kind, Size, Skipped
 
-LONGEST = 10 * 2**20  # bytes of an XML file; those of ILSVRC and VOC have some thousands
+MAX_BYTES = 10 * 2**20  # of an XML file; those of ILSVRC and VOC have a few thousand
 
 
-def xml_root(path: Path, longest: int = LONGEST) -> ElementTree.Element:
-    """The tree of a file that is neither too long nor dangerous; else Skipped is raised."""
+def xml_root(path: Path, max_bytes: int = MAX_BYTES) -> ElementTree.Element:
+    """Parse a file and return its root element; raise Skipped if it is too large, unsafe or damaged."""
     try:
-        if path.stat().st_size > longest:
-            raise Skipped(Kind.MALFORMED, f"it has more than {longest >> 20} MB")
-        # Decoded here, so that no other encoding can hide what is looked for: entities blow up, or open other files.
+        if path.stat().st_size > max_bytes:
+            raise Skipped(Kind.MALFORMED, f"it has more than {max_bytes >> 20} MB")
+        # Decode first, so that no other encoding can hide an entity: entities can expand without limit or open files.
         text = path.read_bytes().decode("utf-8-sig", "replace")
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise Skipped(Kind.MALFORMED, "it has a DOCTYPE, which is not opened for safety")
+            raise Skipped(Kind.MALFORMED, "it has a DOCTYPE, which is refused as unsafe")
         return ElementTree.fromstring(text)
     except (ElementTree.ParseError, ValueError, OSError, RecursionError) as error:
-        raise Skipped(Kind.MALFORMED, "it is not whole XML") from error
+        raise Skipped(Kind.MALFORMED, "it is not well-formed XML") from error
 
 
 def xml_size(width: str, height: str) -> Size | None:
-    """The size that two texts tell; None where it is none: VOC's imitators often write 0."""
-    told = all(text.isdecimal() and len(text) < 10 and int(text) for text in (width, height))
-    return (int(width), int(height)) if told else None
+    """Return width and height as numbers, or None: many tools write 0 for an unknown size."""
+    valid = all(text.isdecimal() and len(text) < 10 and int(text) for text in (width, height))
+    return (int(width), int(height)) if valid else None
 
 
 def xml_text(root: ElementTree.Element) -> str:
-    """A tree as text; characters that XML cannot hold, and names of files may, become question marks.
+    """Return a tree as text; characters that are valid in file names but not in XML become question marks.
 
     >>> xml_text(ElementTree.Element("photo", name="bell\\a.jpg"))
     '<photo name="bell?.jpg" />\\n'

@@ -81,6 +81,9 @@ def annotate(
     prefix: Annotated[
         str, typer.Option(help="label-studio: text before the file name in a photo's URL")
     ] = WriteOptions.prefix,
+    val: Annotated[
+        float, typer.Option(min=0, max=1, help="yolo: share of the photos in the validation split")
+    ] = WriteOptions.val,
 ) -> None:
     """Write boxes and outlines of objects in the format of an annotation tool.
 
@@ -90,7 +93,7 @@ def annotate(
 
     result = annotate_photos(
         photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
-        alpha=alpha, rle=rle, prefix=prefix, reporter=reporter,
+        alpha=alpha, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
     reporter.message(f"{count} objects in {len(result.photos)} photos: {result.path}")

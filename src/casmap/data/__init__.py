@@ -1,1 +1,1 @@
-"""Photos in: folders, generated scenes, batches."""
+"""Sets of photos: folders, generated scenes, shards, and batches for training."""

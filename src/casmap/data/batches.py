@@ -1,4 +1,4 @@
-"""Batches for training, each a function of the seed and the step alone, so that a run can stop and go on anywhere."""
+"""Batches for training. A batch depends only on the seed and the step, so a run can be resumed at any step."""
 
 import math
 from collections import deque
@@ -15,20 +15,20 @@ from torch import Tensor
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
-from casmap.data.shards import near_order
+from casmap.data.shards import shard_order
 from casmap.errors import UserError
 
 READERS = 2  # threads that open photos
-AHEAD = 2  # batches made while the networks work on one
-WINDOW = 256  # whole photos that may wait in memory
+AHEAD = 2  # batches prepared while the networks process one
+WINDOW = 256  # whole photos kept in memory
 
 
 class Batches:
     """Random crops of photos, normalised: images (N, 3, size, size) and labels (N,), for any range of steps.
 
-    An epoch covers `share` of the photos, drawn anew each time. rank, ranks: of several processes that share each
-    batch, this one makes every ranks-th picture of it. Photos are read in threads: decoding and resizing release
-    Python's lock, and an unreadable photo's error arrives as it is.
+    An epoch covers `share` of the photos, drawn at random for each epoch. rank, ranks: if several processes share each
+    batch, this one makes every ranks-th image of it. Photos are read in threads: decoding and resizing release
+    Python's lock, and the error of an unreadable photo is raised unchanged.
     """
 
     def __init__(
@@ -41,20 +41,20 @@ class Batches:
         self.batch = min(batch, self.covered)
         if self.batch % ranks:
             raise UserError(f"A batch of {self.batch} photos cannot be shared equally by {ranks} processes.")
-        self.places = range(rank, self.batch, ranks)  # of the batch that are made here
+        self.places = range(rank, self.batch, ranks)  # in the batch that this process makes
         self.threads = threads
-        # A million photos take a while to be shuffled; a step or two ahead is another epoch at times.
+        # Shuffling a million photos is slow; the steps prepared ahead may belong to the next epoch.
         self._order = lru_cache(maxsize=2)(self._shuffled)
-        self.least = math.ceil(size / math.sqrt(smallest_crop))  # of a photo, so that no crop has to be enlarged
+        self.least = math.ceil(size / math.sqrt(smallest_crop))  # shorter side of a photo, so that no crop is enlarged
         self.normalise = partial(normalised, mean=mean, std=std)
 
     def indices(self, step: int) -> npt.NDArray[np.int64]:
-        """Which photos are in the batch of this step."""
+        """Return the indices of the photos in the batch of this step."""
         epoch, place = divmod(step, self.covered // self.batch)
         return self._order(epoch)[place * self.batch : (place + 1) * self.batch]
 
     def between(self, start: int, stop: int, device: torch.device | str = "cpu") -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of steps start, ..., stop - 1."""
+        """Yield the batches of the steps start, ..., stop - 1."""
         with ThreadPoolExecutor(self.threads) as pool:
             waiting: deque[list[Future[npt.NDArray[np.uint8]]]] = deque()
             for step in range(start, stop + AHEAD):
@@ -67,10 +67,10 @@ class Batches:
                     yield self.normalise(crops).to(device), torch.from_numpy(labels).to(device)
 
     def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
-        """All photos in the order of an epoch; those of shards near one another."""
-        chance = np.random.default_rng((self.seed, 1, epoch))
+        """Return all photos in the order of an epoch; photos of one shard stay close to each other."""
+        rng = np.random.default_rng((self.seed, 1, epoch))
         shards = getattr(self.photos, "shards", None)
-        return chance.permutation(len(self.photos)) if shards is None else near_order(shards, chance)
+        return rng.permutation(len(self.photos)) if shards is None else shard_order(shards, rng)
 
     def _crop(self, index: int, step: int, place: int) -> npt.NDArray[np.uint8]:
         rng = np.random.default_rng((self.seed, 2, step, place))
@@ -81,9 +81,12 @@ class Batches:
 def random_resized_crop(
     image: npt.NDArray[np.uint8], size: int, rng: np.random.Generator, smallest: float
 ) -> npt.NDArray[np.uint8]:
-    """A random part of an image, 3:4 to 4:3 in shape, resized to (size, size, 3).
+    """Crop a random part of an image with an aspect ratio of 3:4 to 4:3, and resize it to (size, size, 3).
 
-    It covers at least the share `smallest`, unless the image is too long for that.
+    The crop covers at least the share `smallest` of the image, unless the image is too long and narrow.
+
+    >>> random_resized_crop(np.zeros((30, 40, 3), np.uint8), 16, np.random.default_rng(0), 0.5).shape
+    (16, 16, 3)
     """
     height, width = image.shape[:2]
     for _ in range(10):
@@ -95,16 +98,17 @@ def random_resized_crop(
     else:
         w = h = min(height, width)
     top, left = rng.integers(height - h + 1), rng.integers(width - w + 1)
-    how = cv2.INTER_AREA if h > size else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(image[top : top + h, left : left + w], (size, size), interpolation=how), np.uint8)
+    interpolation = cv2.INTER_AREA if h > size else cv2.INTER_LINEAR
+    crop = image[top : top + h, left : left + w]
+    return np.asarray(cv2.resize(crop, (size, size), interpolation=interpolation), np.uint8)
 
 
 def whole_photos(
     photos: PhotoSet, chosen: npt.NDArray[np.int64], sizes: tuple[int, ...], batch: int
 ) -> Iterator[tuple[Tensor, list[npt.NDArray[np.uint8]]]]:
-    """Labels (n,) and the photos chosen, whole, squashed to (n, size, size, 3) for each of the sizes, in batches.
+    """Yield the chosen photos in batches: labels (n,), and for each size the whole photos as (n, size, size, 3).
 
-    Photos are read in threads, at most WINDOW of them ahead.
+    The photos are squashed, not cropped. They are read in threads, at most WINDOW of them ahead.
     """
 
     def squares(index: np.int64) -> list[npt.NDArray[np.uint8]]:
@@ -114,18 +118,18 @@ def whole_photos(
     with ThreadPoolExecutor(READERS) as pool:
         for start in range(0, len(chosen), WINDOW):
             window = chosen[start : start + WINDOW]
-            labels, waiting = iter(photos.labels[window]), pool.map(squares, window)
-            while seen := list(islice(waiting, batch)):
-                told = np.array(list(islice(labels, batch)))
-                yield torch.from_numpy(told), [np.stack(pictures) for pictures in zip(*seen, strict=True)]
+            labels, resized = iter(photos.labels[window]), pool.map(squares, window)
+            while images := list(islice(resized, batch)):
+                batch_labels = np.array(list(islice(labels, batch)))
+                yield torch.from_numpy(batch_labels), [np.stack(same_size) for same_size in zip(*images, strict=True)]
 
 
-def normalised(pictures: npt.NDArray[np.uint8], mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Pictures (N, H, W, 3) as a network takes them, (N, 3, H, W), of zero mean: a masked pixel is the mean colour.
+def normalised(images: npt.NDArray[np.uint8], mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Convert images (N, H, W, 3) to network input (N, 3, H, W) with zero mean: a masked pixel has the mean colour.
 
     >>> normalised(np.full((1, 2, 2, 3), 255, np.uint8), (0.5,) * 3, (0.25,) * 3)[0, :, 0, 0]
     tensor([2., 2., 2.])
     """
     middle, spread = (torch.tensor(numbers).view(1, -1, 1, 1) * 255 for numbers in (mean, std))
-    tensor = torch.from_numpy(pictures).permute(0, 3, 1, 2).to(torch.float32)
+    tensor = torch.from_numpy(images).permute(0, 3, 1, 2).to(torch.float32)
     return ((tensor - middle) / spread).contiguous(memory_format=torch.channels_last)

@@ -1,4 +1,4 @@
-"""The brush of `scenes`: textured backgrounds, bodies, clutter, and the three parts that tell a creature's class."""
+"""Draw the elements of `scenes`: textured backgrounds, bodies, clutter, and the parts that identify the class."""
 
 import colorsys
 from collections.abc import Callable
@@ -13,41 +13,41 @@ _FINE = 4  # bits after the binary point in OpenCV's drawing coordinates
 
 
 class Canvas:
-    """A picture in the making: colours in 0..1 and, for each pixel, the number of the layer on top."""
+    """An image being drawn: colours in 0..1 and, for each pixel, the number of the topmost layer."""
 
     def __init__(self, rng: Rng, height: int, width: int) -> None:
         self.height, self.width = height, width
         self._noise = _noise(rng, 2 * height, 2 * width)
-        # Two dull textures that meet at a rough horizon.
+        # Two textures in dull colours, separated by a rough horizon.
         upper = self.texture(rng, _dull(rng), rng.uniform(0.2, 0.8))
         lower = self.texture(rng, _dull(rng), rng.uniform(0.4, 1.0))
-        horizon = height * (rng.uniform(0.2, 0.8) + 0.1 * self._piece_of_noise(rng))
+        horizon = height * (rng.uniform(0.2, 0.8) + 0.1 * self._noise_crop(rng))
         self.colours: Floats = np.where((np.arange(height)[:, None] > horizon)[..., None], lower, upper)
         self.layers = np.zeros((height, width), np.int32)
         self._top = 0
 
     def paint(self, shape: Floats, colours: Floats) -> int:
-        """Cover `shape` (H, W) in 0..1 with `colours` ((H, W, 3) or one colour); return the layer's number."""
+        """Paint `colours` ((H, W, 3) or one colour) over `shape` (H, W) in 0..1; return the layer's number."""
         self._top += 1
         self.colours += shape[..., None] * (colours - self.colours)
         self.layers[shape > 0.5] = self._top
         return self._top
 
     def shape(self, *polygons: Floats) -> Floats:
-        """Rasterise polygons, each (n, 2) x, y, with soft edges: (H, W) in 0..1."""
-        picture = np.zeros((self.height, self.width), np.uint8)
+        """Rasterise polygons, each (n, 2) x, y, with antialiased edges: (H, W) in 0..1."""
+        raster = np.zeros((self.height, self.width), np.uint8)
         for polygon in polygons:
             points = np.round(polygon * 2**_FINE).astype(np.int32)
-            cv2.fillPoly(picture, [points], 255, lineType=cv2.LINE_AA, shift=_FINE)
-        return picture.astype(np.float32) / 255
+            cv2.fillPoly(raster, [points], 255, lineType=cv2.LINE_AA, shift=_FINE)
+        return raster.astype(np.float32) / 255
 
     def hue(self, rng: Rng, hue: float, strength: float) -> Floats:
-        """A colour of this hue, a little different each time; its strength is 1 for bright paint, less for faded."""
+        """Return a colour of this hue with random variation; strength: 1 for saturated colours, less for pale ones."""
         saturation = strength * rng.uniform(0.75, 0.95)
         return np.array(colorsys.hsv_to_rgb(hue % 1, saturation, rng.uniform(0.75, 1.0)), np.float32)
 
     def body(self, rng: Rng, place: Floats, angle: float, length: float) -> int:
-        """Paint a furry oval in a dull colour."""
+        """Paint a textured oval in a dull colour, with a shadow."""
         oval = place + _turn(_CIRCLE * (0.40, 0.16) * length, angle)
         shadow = self.shape(oval + 0.04 * length)
         self.colours *= 1 - 0.5 * cv2.GaussianBlur(shadow, (0, 0), 0.03 * length + 0.5)[..., None]
@@ -65,36 +65,36 @@ class Canvas:
         self.paint(self.shape(place + bar), self.texture(rng, _dull(rng), 0.3))
 
     def texture(self, rng: Rng, colour: Floats, contrast: float) -> Floats:
-        """A colour made rough by a piece of the canvas's noise: (H, W, 3)."""
-        noise = self._piece_of_noise(rng)[..., None] + np.float32(0.12) * rng.normal(0, 1, 3).astype(np.float32)
+        """Return a colour varied by a random crop of the canvas's noise: (H, W, 3)."""
+        noise = self._noise_crop(rng)[..., None] + np.float32(0.12) * rng.normal(0, 1, 3).astype(np.float32)
         return np.asarray(np.clip(colour * (1 + np.float32(0.5 * contrast) * noise), 0, 1))
 
-    def _piece_of_noise(self, rng: Rng) -> Floats:
+    def _noise_crop(self, rng: Rng) -> Floats:
         top, left = rng.integers(self.height), rng.integers(self.width)
         return self._noise[top : top + self.height, left : left + self.width]
 
     def develop(self, rng: Rng) -> npt.NDArray[np.uint8]:
-        """Light the picture from one side, blur it as a lens does, add a sensor's noise: (H, W, 3) uint8."""
+        """Return the finished image, lit from one side, slightly blurred and with sensor noise: (H, W, 3) uint8."""
         ys, xs = np.mgrid[0 : self.height, 0 : self.width].astype(np.float32) / max(self.height, self.width)
         angle, strength = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.35)
         light = rng.uniform(0.85, 1.1) + strength * (np.cos(angle) * (xs - 0.5) + np.sin(angle) * (ys - 0.5))
-        picture = cv2.GaussianBlur(self.colours * light[..., None], (0, 0), rng.uniform(0.3, 0.7))
-        picture = picture + 0.02 * rng.standard_normal(picture.shape, np.float32)
-        return np.asarray(np.round(np.clip(picture, 0, 1) * 255), np.uint8)
+        image = cv2.GaussianBlur(self.colours * light[..., None], (0, 0), rng.uniform(0.3, 0.7))
+        image = image + 0.02 * rng.standard_normal(image.shape, np.float32)
+        return np.asarray(np.round(np.clip(image, 0, 1) * 255), np.uint8)
 
 
 def head(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
-    """Paint a head, which its outline tells: disc, square, triangle, star, cross or moon; return the layer's number."""
+    """Paint a head in one of six outlines: disc, square, triangle, star, cross or moon; return the layer's number."""
     outlines = (_CIRCLE, _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _MOON)
     outline = _turn(outlines[form] * 0.19 * length, angle)
-    layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim, as of a round thing
+    layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim
     inside = canvas.shape(place + outline * 0.88)
     canvas.colours += inside[..., None] * (colour - canvas.colours)
     return layer
 
 
 def coat(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
-    """Paint a saddle, which its pattern tells: two kinds of stripes, checks, dots, a target, or halves."""
+    """Paint a coat in one of six patterns: two kinds of stripes, checks, dots, a target, halves; return its layer."""
     ys, xs = np.mgrid[0 : canvas.height, 0 : canvas.width].astype(np.float32) + 0.5
     x, y = _turn(np.stack([xs - place[0], ys - place[1]], axis=-1), -angle).transpose(2, 0, 1) / (0.16 * length)
     colours = np.where(_PATTERNS[form](x, y)[..., None], colour, np.float32(0.95))
@@ -102,7 +102,7 @@ def coat(canvas: Canvas, place: Floats, angle: float, length: float, form: int, 
 
 
 def tail(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
-    """Paint a tail, which its end tells: one, two or three prongs, a ball, a fan or a zigzag."""
+    """Paint a tail in one of six shapes: one, two or three prongs, a ball, a fan or a zigzag; return its layer."""
     unit = 0.21 * length
 
     def prong(tilt: float, reach: float = 1.3) -> Floats:
@@ -120,7 +120,7 @@ def tail(canvas: Canvas, place: Floats, angle: float, length: float, form: int, 
 
 
 def _noise(rng: Rng, height: int, width: int) -> Floats:
-    """Noise whose power falls with frequency as in photographs, about 1 in size: (H, W)."""
+    """Return noise whose power falls with frequency as in photographs, of magnitude about 1: (H, W)."""
     total, cells = np.zeros((height, width), np.float32), 4
     while cells < min(height, width):
         grid = rng.normal(0, 1, (cells, cells)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Real photos that anybody may use, from inside a dependency: scikit-image's."""
+"""Find freely licensed photos, which scikit-image contains."""
 
 import importlib.util
 from pathlib import Path
@@ -10,14 +10,14 @@ NAMES = ("chelsea.png", "coffee.png", "rocket.jpg", "motorcycle_left.png", "astr
 
 
 def free_photos() -> list[Path]:
-    """The files of a cat, a cup of coffee, a rocket, a motorcycle, an astronaut and a cameraman.
+    """Return the files of a cat, a cup of coffee, a rocket, a motorcycle, an astronaut and a cameraman.
 
     >>> [path.stem for path in free_photos()]
     ['chelsea', 'coffee', 'rocket', 'motorcycle_left', 'astronaut', 'camera']
     """
-    found = importlib.util.find_spec("skimage")  # its files are wanted, not its code
+    found = importlib.util.find_spec("skimage")  # locate its files without importing it
     folders = (found.submodule_search_locations if found else None) or []
     paths = [Path(folder) / "data" / name for folder in folders for name in NAMES]
     if not paths or not all(path.is_file() for path in paths):
-        raise UserError(f"The free photos come with scikit-image: {install_hint('demo')}.")
+        raise UserError(f"The free photos need scikit-image: {install_hint('demo')}.")
     return paths

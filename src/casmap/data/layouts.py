@@ -1,4 +1,4 @@
-"""What a folder of photos or a file of annotations is, told by looking at it."""
+"""Recognise the layout of a folder of photos, and the format of a file of annotations."""
 
 import csv
 from collections.abc import Callable
@@ -16,9 +16,9 @@ SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "tes
 
 @dataclass(frozen=True)
 class Layout:
-    """Where photos are, and how to read what is known of them.
+    """Where the photos are, and how to read their annotations.
 
-    kind: what it is; photos: the folder of the photos; only: the stems of those that belong to the split, None for all.
+    kind: a description; photos: the folder of the photos; only: the stems of the photos in the split, None for all.
     """
 
     kind: str
@@ -28,13 +28,13 @@ class Layout:
 
 
 def find_layout(root: Path, boxes: Path | None = None, split: str | None = None) -> Layout:
-    """Recognise ILSVRC, Pascal VOC and COCO by their folders; all else is photos, with annotations in `boxes`."""
+    """Recognise ILSVRC, Pascal VOC and COCO by their folders; any other folder has its annotations in `boxes`."""
     if not root.is_dir():
         raise UserError(f"There is no folder {root}.")
     for kind, recognise in LAYOUTS.items():
         if (layouts := recognise(root)) is not None:
             if boxes is not None:
-                raise UserError(f"{root} is {kind} with annotations of its own: leave out --boxes.")
+                raise UserError(f"{root} is {kind} with its own annotations: leave out --boxes.")
             return layouts[_choose(root, list(layouts), split)]()
     if (splits := _split_folders(root)) or split is not None:
         root /= _choose(root, splits, split)
@@ -44,7 +44,11 @@ def find_layout(root: Path, boxes: Path | None = None, split: str | None = None)
 
 
 def splits_of(root: Path) -> list[str]:
-    """The splits that a folder has, by name; none where it is not there, or not cut."""
+    """Return the names of a folder's splits; an empty list if it does not exist or has none.
+
+    >>> splits_of(Path("missing"))
+    []
+    """
     if not root.is_dir():
         return []
     for recognise in LAYOUTS.values():
@@ -57,22 +61,22 @@ def read_annotations(path: Path, root: Path, names: Names) -> Annotations:
     """Read a file or folder of annotations in the format that recognises it."""
     if not path.exists():
         raise UserError(f"There is no file {path}.")
-    # From the last: plugins go before casmap's own, and text files of wsolevaluation before XML files before masks
-    # that lie beside them.
+    # In reverse, so that plugins come before casmap's own formats, and if several are in one folder, the text files of
+    # wsolevaluation come before XML files, and these before masks.
     for form in reversed(FORMATS.values()):
         if form.recognises(path):
             return form.read(path, root, names)
     if path.is_dir():
-        wanted = "XML files nor localization.txt, labels of YOLO or masks"
-        raise UserError(f"There are no annotations in {path}: neither {wanted}.")
-    return FORMATS["csv"].read(path, root, names)  # which says what it should be
+        expected = "no XML files, no localization.txt, no YOLO labels and no masks"
+        raise UserError(f"There are no annotations in {path}: {expected}.")
+    return FORMATS["csv"].read(path, root, names)  # its error names the columns that are expected
 
 
 Splits = dict[str, Callable[[], Layout]]
 
 
 def _ilsvrc(root: Path) -> Splits | None:
-    """Data/CLS-LOC and Annotations/CLS-LOC."""
+    """Recognise Data/CLS-LOC and Annotations/CLS-LOC."""
     for base in (root, root / "ILSVRC"):
         data, annotations = base / "Data" / "CLS-LOC", base / "Annotations" / "CLS-LOC"
         if data.is_dir() and annotations.is_dir():
@@ -82,36 +86,36 @@ def _ilsvrc(root: Path) -> Splits | None:
     tables = [folder / "LOC_val_solution.csv" for folder in (base, base.parent)]
     table = next((path for path in tables if path.is_file()), None)
 
-    def annotated(split: str, names: Names) -> Annotations:
+    def read(split: str, names: Names) -> Annotations:
         labels = _solutions(table, names) if table is not None and split == "val" else {}
         return voc.read_xml(annotations / split, names, labels=labels)
 
     splits = [split for split in ("train", "val") if (data / split).is_dir()]
-    return {s: partial(Layout, f"ILSVRC, split {s}", data / s, partial(annotated, s)) for s in splits}
+    return {s: partial(Layout, f"ILSVRC, split {s}", data / s, partial(read, s)) for s in splits}
 
 
 def _voc(root: Path) -> Splits | None:
-    """JPEGImages and Annotations."""
+    """Recognise JPEGImages and Annotations."""
     if not ((root / "JPEGImages").is_dir() and (root / "Annotations").is_dir()):
         return None
     masks = root / "SegmentationClass"
-    annotated = partial(voc.read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
+    read = partial(voc.read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
     lists = {path.stem: path for path in sorted((root / "ImageSets" / "Main").glob("*.txt"))}
-    # cat_train.txt says which photos of train show a cat: it is no split.
+    # cat_train.txt lists which photos of train show a cat: it is not a split.
     splits = {name: path for name, path in lists.items() if name.rpartition("_")[2] not in {*lists} - {name}}
     if not splits:
-        return {"": lambda: Layout("Pascal VOC", root / "JPEGImages", annotated)}
+        return {"": lambda: Layout("Pascal VOC", root / "JPEGImages", read)}
 
     def layout(split: str) -> Layout:
         lines = splits[split].read_text(encoding="utf-8", errors="replace").splitlines()
         stems = frozenset(_listed(line) for line in lines if line.strip())
-        return Layout(f"Pascal VOC, split {split}", root / "JPEGImages", annotated, stems)
+        return Layout(f"Pascal VOC, split {split}", root / "JPEGImages", read, stems)
 
     return {split: partial(layout, split) for split in splits}
 
 
 def _listed(line: str) -> str:
-    """The photo that a line of a list names; a mark behind it says whether a class is in it, and is left out.
+    """Return the photo that a line of a list names, without the number after it that marks whether a class is present.
 
     >>> _listed("2008_000002 -1"), _listed("a cat")
     ('2008_000002', 'a cat')
@@ -121,7 +125,7 @@ def _listed(line: str) -> str:
 
 
 def _coco(root: Path) -> Splits | None:
-    """annotations/instances_<split>.json, and the photos in <split> or images/<split>."""
+    """Recognise annotations/instances_<split>.json with the photos in <split> or images/<split>."""
     layouts: Splits = {}
     for path in sorted((root / "annotations").glob("instances_*.json")):
         split = path.stem.removeprefix("instances_")
@@ -132,12 +136,12 @@ def _coco(root: Path) -> Splits | None:
     return layouts or None
 
 
-# A new layout is a function here: from a root to the layout of each of its splits, None where the root is another one.
+# To add a layout, add a function: it takes a root and returns the layout of each split, or None for other layouts.
 LAYOUTS: dict[str, Callable[[Path], Splits | None]] = {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}
 
 
 def _split_folders(root: Path) -> list[str]:
-    """Folders such as train and val, where a root has nothing else and each has folders of its own: the classes."""
+    """Return folders such as train and val, if root has no others and they contain folders, the classes."""
     folders = sorted(path for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
     if len(folders) < 2 or not {folder.name for folder in folders} <= SPLIT_NAMES:
         return []
@@ -145,23 +149,23 @@ def _split_folders(root: Path) -> list[str]:
 
 
 def _choose(root: Path, splits: list[str], split: str | None) -> str:
-    """The split that is meant, where it is clear."""
+    """Return the split to open, or raise UserError if it is ambiguous or does not exist."""
     named = [name for name in splits if name]
     if split is None and len(named) > 1:
         raise UserError(f"{root} has the splits {', '.join(named)}: choose one with --split.")
     if split is None and splits:
         return splits[0]
     if split is None or split not in named:
-        there = f"it has {', '.join(named)}" if named else "it has no splits"
-        raise UserError(f"{root} has no split {split}: {there}.")
+        existing = f"it has {', '.join(named)}" if named else "it has no splits"
+        raise UserError(f"{root} has no split {split}: {existing}.")
     return split
 
 
 def _solutions(path: Path, names: Names) -> dict[str, str]:
-    """The classes of ILSVRC's validation photos: ImageId, and PredictionString, which begins with the class."""
+    """Read the classes of ILSVRC's validation photos: ImageId, and PredictionString, which begins with the class."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = [(row["ImageId"], row["PredictionString"].split()) for row in csv.DictReader(file)]
     except (KeyError, ValueError, AttributeError, TypeError, OSError, csv.Error) as error:
         raise UserError(f"{path} must be a CSV file with the columns ImageId, PredictionString.") from error
-    return {name: said[0] for image, said in rows if said and (name := names.find(image)) is not None}
+    return {name: words[0] for image, words in rows if words and (name := names.find(image)) is not None}

@@ -1,4 +1,4 @@
-"""The one shape in which every data set is seen, numbered photos with their classes, and sets made of others."""
+"""The interface of every set of photos: numbered photos with classes; and sets derived from other sets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from casmap.errors import UnreadableImage, UserError
 
 @dataclass(frozen=True)
 class Annotation:
-    """What is known of one photo beside its class, in its own pixels; only evaluation looks at it.
+    """The annotation of one photo besides its class, in the photo's pixels; only evaluation uses it.
 
-    boxes: (n, 4) float x0, y0, x1, y1 of the objects of the photo's class, as edges: x1 - x0 is the width.
+    boxes: (n, 4) float, the edges x0, y0, x1, y1 of the objects of the photo's class: x1 - x0 is the width.
     mask: (H, W) uint8, 0 background, 255 object, 128 not counted; or None.
-    parts: (P, H, W) bool, the visible pixels of each part that is sufficient to tell the class; or None.
+    parts: (P, H, W) bool, the visible pixels of each part that is sufficient to identify the class; or None.
     """
 
     boxes: npt.NDArray[np.float64]
@@ -26,7 +26,7 @@ class Annotation:
 
 
 class PhotoSet(Protocol):
-    """Photos with class labels, and annotations where there are any."""
+    """Photos with class labels and, for some sets, annotations."""
 
     classes: list[str]
     names: list[str]
@@ -36,19 +36,19 @@ class PhotoSet(Protocol):
         return len(self.names)
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Photo number `index`: (H, W, 3) RGB.
+        """Return photo number `index`: (H, W, 3) RGB.
 
-        least: where it is to be shrunk anyway, it may come smaller, its shorter side no less than this.
+        least: the photo may be returned smaller, with a shorter side of at least this length.
         """
         ...
 
     def annotation(self, index: int) -> Annotation | None:
-        """What is known of photo number `index`, or None."""
+        """Return the annotation of photo number `index`, or None."""
         return None
 
 
 class Subset(PhotoSet):
-    """Chosen photos of a set, whose classes are those that are left, in their order.
+    """Chosen photos of a set; the classes are those of the chosen photos, in their order.
 
     >>> from casmap.data.scenes import Scenes
     >>> some = Subset(Scenes(classes=3, photos=6), np.array([1, 2, 4]))
@@ -64,16 +64,16 @@ class Subset(PhotoSet):
         self.labels: npt.NDArray[np.int64] = labels.astype(np.int64)
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Photo number `index` of those chosen: (H, W, 3) RGB."""
+        """Return chosen photo number `index`: (H, W, 3) RGB."""
         return self.photos.image(int(self.chosen[index]), least)
 
     def annotation(self, index: int) -> Annotation | None:
-        """What is known of it, or None."""
+        """Return the annotation of chosen photo number `index`, or None."""
         return self.photos.annotation(int(self.chosen[index]))
 
 
 def of_classes(photos: PhotoSet, classes: Sequence[str]) -> Subset:
-    """The photos of these classes.
+    """Return the photos of these classes.
 
     >>> from casmap.data.scenes import Scenes
     >>> of_classes(Scenes(classes=3, photos=6), ["class-02"]).names
@@ -84,16 +84,16 @@ def of_classes(photos: PhotoSet, classes: Sequence[str]) -> Subset:
 
 
 def few_of_each(photos: PhotoSet, count: int, seed: int) -> Subset:
-    """So many photos of each class, drawn by lot; all of a class that has fewer.
+    """Draw `count` random photos of each class, or all of a class that has fewer.
 
-    A greater count keeps those of a smaller one, and draws others beside them.
+    With the same seed, a larger count gives the same photos and more.
 
     >>> from casmap.data.scenes import Scenes
     >>> np.bincount(few_of_each(Scenes(classes=3, photos=11), 2, seed=0).labels).tolist()
     [2, 2, 2]
     """
     order = np.random.default_rng(seed).permutation(len(photos))
-    ranks = np.empty(len(photos), np.int64)  # of a photo among those of its class, in the order drawn
+    ranks = np.empty(len(photos), np.int64)  # of each photo among the photos of its class, in random order
     for label in range(len(photos.classes)):
         own = order[photos.labels[order] == label]
         ranks[own] = np.arange(len(own))
@@ -101,10 +101,10 @@ def few_of_each(photos: PhotoSet, count: int, seed: int) -> Subset:
 
 
 class Readable(PhotoSet):
-    """A set in which another photo of its class stands in for each of the share `limit` at most that cannot be read.
+    """A set that replaces each unreadable photo by another photo of its class, up to the share `limit` of photos.
 
-    Which one stands in depends on the photos alone, so that a run that is resumed sees the same.
-    skipped: a sentence for each photo that could not be read, by its number.
+    The replacement depends only on the photos, so a resumed run sees the same photos.
+    skipped: the error message of each unreadable photo, by its number.
     """
 
     def __init__(self, photos: PhotoSet, limit: float = 0.01) -> None:
@@ -112,32 +112,32 @@ class Readable(PhotoSet):
         self.classes, self.names, self.labels = photos.classes, photos.names, photos.labels
         self.shards = getattr(photos, "shards", None)
         self.skipped: dict[int, str] = {}
-        self._stand_in: dict[int, int] = {}
+        self._replacement: dict[int, int] = {}
         self._lock = Lock()  # photos are read in threads
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Photo number `index`, or the next of its class that can be read: (H, W, 3) RGB."""
+        """Return photo number `index`, or the next readable photo of its class: (H, W, 3) RGB."""
         try:
-            return self.photos.image(self._stand_in.get(index, index), least)
+            return self.photos.image(self._replacement.get(index, index), least)
         except UnreadableImage as error:
             self._skip(index, error)
-        same = np.flatnonzero(self.labels == self.labels[index])  # of its class, from the one after it on:
+        same = np.flatnonzero(self.labels == self.labels[index])  # of its class, starting after it:
         for other in np.roll(same, -int(np.searchsorted(same, index)) - 1)[:-1].tolist():
             try:
-                picture = self.photos.image(other, least)
+                image = self.photos.image(other, least)
             except UnreadableImage as error:
                 self._skip(other, error)
             else:
-                self._stand_in[index] = other
-                return picture
+                self._replacement[index] = other
+                return image
         raise UserError(f"No photo of the class {self.classes[self.labels[index]]!r} can be read.")
 
     def annotation(self, index: int) -> Annotation | None:
-        """What is known of photo number `index`, or None."""
+        """Return the annotation of photo number `index`, or None."""
         return self.photos.annotation(index)
 
-    def told(self) -> str:
-        """A sentence about those that were skipped; empty where none was."""
+    def skipped_summary(self) -> str:
+        """Return a sentence about the skipped photos, or "" if there are none."""
         if not self.skipped:
             return ""
         count, first = len(self.skipped), [self.names[index] for index in sorted(self.skipped)[:5]]

@@ -1,4 +1,4 @@
-"""The supplement's two ways to make any photo square, for the photo and for what is known of it."""
+"""Make photos and their annotations square, in the two ways of the paper's supplement."""
 
 from typing import Literal, assert_never
 
@@ -14,27 +14,27 @@ Policy = Literal["crop", "squash"]
 def resize(image: npt.NDArray[np.uint8], size: int, policy: Policy) -> npt.NDArray[np.uint8]:
     """Make a photo square: (H, W, 3) -> (size, size, 3).
 
-    "crop": the shorter edge becomes `size`, the central square is kept. Shapes stay true, the ends of the photo go.
-    "squash": both edges become `size`. Nothing goes, shapes are distorted.
+    "crop": the shorter edge becomes `size` and the central square is kept. The aspect ratio is kept, the ends are lost.
+    "squash": both edges become `size`. Nothing is lost, but the aspect ratio changes.
 
     >>> resize(np.zeros((30, 40, 3), np.uint8), 20, "crop").shape
     (20, 20, 3)
     """
     top, left, height, width = _window(image.shape[0], image.shape[1], policy)
     window = image[top : top + height, left : left + width]
-    # An edge that shrinks is averaged, so that nothing aliases; one that grows is interpolated; squashing may do both.
+    # Average along an edge that shrinks, to avoid aliasing; interpolate along one that grows; squashing may do both.
     smaller = cv2.resize(window, (min(width, size), min(height, size)), interpolation=cv2.INTER_AREA)
     return np.asarray(cv2.resize(smaller, (size, size), interpolation=cv2.INTER_LINEAR), dtype=np.uint8)
 
 
 def resize_annotation(annotation: Annotation, height: int, width: int, size: int, policy: Policy) -> Annotation:
-    """Move what is known of a (height, width) photo to where `resize` moves its pixels.
+    """Transform the annotation of a (height, width) photo as `resize` transforms its pixels.
 
-    Boxes are never clipped: what the crop cuts off still counts, as the paper's localization error demands.
+    Boxes are not clipped: the area outside the crop still counts, as the paper's localization error requires.
 
-    Mask and parts take, for each new pixel, the old one under its centre. So 0, 128 and 255 stay themselves, parts
-    stay disjoint and inside the object, and a thin part keeps its share of pixels, where averaging and a threshold
-    would lose all of a line that is narrower than half a new pixel.
+    In mask and parts, each new pixel has the value of the old pixel under its centre. So the values stay 0, 128 and
+    255, parts stay disjoint and inside the object, and a thin part keeps its share of pixels; averaging with a
+    threshold would lose every line narrower than half a new pixel.
 
     >>> photo = Annotation(np.array([[0.0, 0, 20, 30]]))
     >>> resize_annotation(photo, 30, 40, 15, "crop").boxes
@@ -52,10 +52,10 @@ def resize_annotation(annotation: Annotation, height: int, width: int, size: int
 
 
 def _window(height: int, width: int, policy: Policy) -> tuple[int, int, int, int]:
-    """Top, left, height and width of what is kept of the photo.
+    """Return top, left, height and width of the part of the photo that is kept.
 
-    Cropping before resizing keeps the same scene as resizing before cropping, has exactly one scale for both axes, and
-    cannot blow up a photo of 1 x 10,000 pixels to two million columns.
+    Cropping before resizing keeps the same part as resizing before cropping, has exactly one scale for both axes, and
+    does not enlarge a photo of 1 x 10,000 pixels to two million columns.
     """
     if policy == "crop":
         side = min(height, width)
@@ -66,5 +66,5 @@ def _window(height: int, width: int, policy: Policy) -> tuple[int, int, int, int
 
 
 def _nearest(new: int, old: int) -> npt.NDArray[np.int64]:
-    """For each of `new` pixels, the one of `old` pixels that lies under its centre: floor((i + 1/2) old / new)."""
+    """Return, for each of `new` pixels, the one of `old` pixels under its centre: floor((i + 1/2) old / new)."""
     return (2 * np.arange(new, dtype=np.int64) + 1) * old // (2 * new)

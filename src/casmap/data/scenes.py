@@ -1,9 +1,9 @@
-"""`scenes`: generated photo-like pictures in which all the evidence is known.
+"""`scenes`: generated photo-like images in which all the evidence is known.
 
-A creature of one of up to 60 classes stands somewhere in a cluttered picture. Its body says nothing about its class;
-its head, its coat and its tail each say everything: the form and the hue of any one of them belong to one class only. A
-classifier may therefore look at one part and ignore the rest, as classifiers of dogs look at faces; the mapping should
-not. Nothing is stored: picture number i of a seed is always the same.
+Each image shows a creature of one of up to 60 classes among clutter. Its body carries no information about the class;
+its head, its coat and its tail each identify it: the shape and the hue of any one of them belong to one class only. A
+classifier can therefore use one part and ignore the rest, as classifiers of dogs use faces; the mapping should mark all
+of them. Nothing is stored: image number i of a seed is always the same.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ from casmap.errors import UserError
 
 MAX_CLASSES = 60
 HUES = 10
-PARTS = (head, coat, tail)  # each in six forms; form and hue together tell the class
-# As in photos, one part is easier to read than the others: a classifier that has it has no reason to learn the rest.
+PARTS = (head, coat, tail)  # each in six shapes; shape and hue together identify the class
+# As in photos, one part is easier to recognise: a classifier that uses it has no reason to learn the others.
 STRENGTHS = (0.4, 1.0, 0.4)
 Variant = Literal["plain", "twins", "split-twins"]
 Half = Literal["left", "right"]
@@ -28,7 +28,7 @@ Half = Literal["left", "right"]
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture with all that is known about it."""
+    """One image with its boxes, mask and sufficient parts."""
 
     image: npt.NDArray[np.uint8]  # (H, W, 3)
     boxes: npt.NDArray[np.float64]  # (n, 4)
@@ -38,18 +38,18 @@ class Scene:
 
 @lru_cache
 def _designs(part: int) -> list[tuple[int, int]]:
-    """For each class the (form, hue) of one kind of part: a fixed shuffle of all pairs, another one for each kind."""
+    """Return the (shape, hue) of one part for each class: a fixed shuffle of all pairs, different for each part."""
     pairs = [(form, hue) for form in range(MAX_CLASSES // HUES) for hue in range(HUES)]
     return [pairs[i] for i in np.random.default_rng([2020, part]).permutation(MAX_CLASSES)]
 
 
 class Scenes(PhotoSet):
-    """A set of generated scenes, of equal numbers for each class.
+    """A set of generated scenes with the same number of images for each class.
 
-    classes: how many classes; first_class: the first one (40 with classes=20: classes the default set never shows).
-    variant: "plain"; "twins", the paper's example: the same picture twice, side by side; "split-twins": the same, but
-    the left creature has only its head and the right one only its tail: no classifier can use one cue for both.
-    destroyed: twins only; that half's cues are drawn for a class at random, so that nothing can be learned from them.
+    classes: number of classes; first_class: the first one (40 with classes=20: classes that the default set lacks).
+    variant: "plain"; "twins", the paper's example: the same image twice, side by side; "split-twins": the same, but
+    the left creature has only its head and the right one only its tail, so that no single part appears in both.
+    destroyed: twins only; the parts in that half are those of a random class, so they carry no information.
 
     >>> scenes = Scenes(classes=40, photos=80, size=64, seed=7)
     >>> scenes.image(3).shape, scenes.classes[3], scenes.annotation(3).parts.shape
@@ -61,9 +61,9 @@ class Scenes(PhotoSet):
         first_class: int = 0, destroyed: Half | None = None,
     ) -> None:  # fmt: skip
         if variant == "plain" and destroyed:
-            raise UserError("Only twins have a half that can be destroyed.")
+            raise UserError("destroyed needs variant=twins or variant=split-twins.")
         if variant != "plain" and size % 2:
-            raise UserError(f"Twins are two halves: their size must be even, not {size}.")
+            raise UserError(f"The size of twins must be even, not {size}.")
         self.size, self.seed, self.variant = size, seed, variant
         self.first_class, self.destroyed = first_class, destroyed
         self.classes = [f"class-{first_class + c:02d}" for c in range(classes)]
@@ -73,7 +73,7 @@ class Scenes(PhotoSet):
         self._drawn: dict[int, Scene] = {}
 
     def scene(self, index: int) -> Scene:
-        """Draw picture number `index`; a second look costs nothing."""
+        """Return image number `index` with its annotation; it is drawn once and cached."""
         if index not in self._drawn:
             key, kind = (self.seed, index), self.first_class + int(self.labels[index])
             if self.variant == "plain":
@@ -87,17 +87,17 @@ class Scenes(PhotoSet):
         return self._drawn[index]
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Picture number `index`: (size, size, 3) RGB."""
+        """Return image number `index`: (size, size, 3) RGB."""
         return self.scene(index).image
 
     def annotation(self, index: int) -> Annotation:
-        """Box, mask and sufficient parts of picture number `index`."""
+        """Return boxes, mask and sufficient parts of image number `index`."""
         scene = self.scene(index)
         return Annotation(scene.boxes, scene.mask, scene.parts)
 
 
 def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, width: int) -> Scene:
-    """Draw a creature of class `kind` with these parts in a cluttered picture; the same key gives the same picture."""
+    """Draw a creature of class `kind` with these parts among clutter; the same key gives the same image."""
     rng = np.random.default_rng(key)
     canvas = Canvas(rng, height, width)
     _clutter(canvas, rng, behind=True)
@@ -111,7 +111,7 @@ def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, 
 
 
 def _side_by_side(left: Scene, right: Scene) -> Scene:
-    """Join two pictures; each half keeps its own box and its own parts."""
+    """Join two scenes side by side; each half keeps its own box and parts."""
     image = np.concatenate([left.image, right.image], axis=1)
     middle, rest = left.image.shape[1], right.image.shape[1]
     boxes = np.concatenate([left.boxes, right.boxes + np.array([middle, 0, middle, 0])])
@@ -121,7 +121,7 @@ def _side_by_side(left: Scene, right: Scene) -> Scene:
 
 
 def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tuple[int, list[int]]:
-    """Paint a body of no class and on it these parts of class `kind`; return the numbers of their layers."""
+    """Paint a body and these parts of class `kind` on it; return the layer of the body and of each part."""
     upright = canvas.height > canvas.width
     length = rng.uniform(0.6, 0.95) * (0.75 * canvas.height if upright else canvas.width)
     angle = rng.uniform(-0.6, 0.6) + (np.pi / 2 if upright else 0) + (np.pi if rng.random() < 0.5 else 0)
@@ -133,14 +133,14 @@ def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tu
     layers = []
     for part in parts:
         form, hue = _designs(part)[kind]
-        strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a cue that stands alone is in strong colours
+        strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a single part has saturated colours
         colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, strength)
         layers.append(PARTS[part](canvas, places[part], angle, length, form, colour))
     return body, layers
 
 
 def _clutter(canvas: Canvas, rng: Rng, behind: bool) -> None:
-    """Paint things of no class: blobs in any of the parts' hues, sticks, and other creatures' bodies."""
+    """Paint distractors: blobs in any of the parts' hues, sticks, and bodies without parts."""
     for _ in range(rng.integers(4, 8) if behind else rng.integers(0, 3)):
         scale = min(canvas.height, canvas.width) * (rng.uniform(0.12, 0.35) if behind else rng.uniform(0.06, 0.14))
         place = rng.uniform(0, 1, 2) * (canvas.width, canvas.height)

@@ -1,8 +1,8 @@
 """Photos in tar files (WebDataset shards), on this disk or at any address that fsspec opens.
 
-A file for each photo is slow where files are many or far away. An index lies beside the shards, so that any photo can
-be read from its place and a run can stop and go on anywhere. Photos are shuffled a few shards at a time, so that what
-is far away is fetched once in an epoch by each process.
+Millions of single files are slow to read, especially over a network. An index beside the shards gives the place of each
+photo, so photos can be read in any order and a run can be resumed at any step. Photos are shuffled among a few shards
+at a time, so each process downloads a remote shard once per epoch.
 """
 
 import io
@@ -26,17 +26,17 @@ from casmap.io.images import open_photo
 from casmap.reporting import SILENT, Reporter
 
 INDEX = "index.npz"
-MEGABYTES = 256  # of a shard
-KEPT = 8  # shards from far away that wait on this disk
-LARGEST = 1 << 50  # bytes of a shard
+MEGABYTES = 256  # size of a shard
+KEPT = 8  # downloaded shards kept on this disk
+LARGEST = 1 << 50  # bytes of the largest possible shard
 DIGITS = 9  # of a photo's number
 
 Order = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Packed:
-    """What `write_shards` wrote: the folder, and how many shards are in it."""
+class WrittenShards:
+    """The folder that `write_shards` wrote, and the number of shards in it."""
 
     folder: Path
     shards: int
@@ -44,21 +44,21 @@ class Packed:
 
 def write_shards(
     photos: PhotoFolder, out: Path, *, megabytes: float = MEGABYTES, reporter: Reporter = SILENT
-) -> Packed:
-    """Write photos as they are into shards of about so many MB, and their index last.
+) -> WrittenShards:
+    """Write the files of photos unchanged into shards of about `megabytes` MB, and then their index.
 
-    Each photo is NUMBER.jpg (or whatever it is) and NUMBER.cls, its class as a number, as WebDataset has it.
+    A photo is stored as NUMBER.jpg (with its own suffix) and NUMBER.cls, the number of its class, as in WebDataset.
     """
     import webdataset
 
     if (out / INDEX).exists():
-        raise UserError(f"{out} holds shards already: choose another folder.")
+        raise UserError(f"{out} already contains shards: choose another folder.")
     places: list[tuple[int, int, int]] = []
     number = shard = 0
     with reporter.progress("packing", len(photos)) as advance:
         while number < len(photos):
-            with whole_file(out / shard_name(shard)) as aside:
-                with webdataset.TarWriter(str(aside)) as writer:
+            with whole_file(out / shard_name(shard)) as temporary:
+                with webdataset.TarWriter(str(temporary)) as writer:
                     written = 0
                     while number < len(photos) and written < megabytes * 10**6:
                         path = photos.path(number)
@@ -71,7 +71,7 @@ def write_shards(
                         written += len(content)
                         number += 1
                         advance()
-                with tarfile.open(aside, "r:") as archive:
+                with tarfile.open(temporary, "r:") as archive:
                     members = sorted(archive, key=lambda one: one.name)
                     places += [(shard, one.offset_data, one.size) for one in members if not one.name.endswith(".cls")]
             shard += 1
@@ -79,14 +79,14 @@ def write_shards(
     shards, offsets, lengths = np.array(places, np.int64).T
     np.savez(
         index, labels=photos.labels, shards=shards, offsets=offsets, lengths=lengths,
-        names=_packed(photos.names), classes=_packed(photos.classes),
+        names=_join_texts(photos.names), classes=_join_texts(photos.classes),
     )  # fmt: skip
     write_whole(out / INDEX, index.getvalue())
-    return Packed(out, shard)
+    return WrittenShards(out, shard)
 
 
 def shard_name(number: int) -> str:
-    """The file of a shard.
+    """Return the file name of a shard.
 
     >>> shard_name(7)
     'shard-000007.tar'
@@ -95,7 +95,7 @@ def shard_name(number: int) -> str:
 
 
 def are_shards(data: str) -> bool:
-    """Whether DATA names shards: an address, or a folder with an index.
+    """Return whether DATA names shards: an address, or a folder with an index.
 
     >>> are_shards("s3://bucket/imagenet"), are_shards("photos")
     (True, False)
@@ -104,9 +104,9 @@ def are_shards(data: str) -> bool:
 
 
 class Shards(PhotoSet):
-    """The photos that `write_shards` wrote, at any address, with nothing but classes; shards (N,): the one of each."""
+    """The photos that `write_shards` wrote, at any address, with classes only; shards (N,): the shard of each photo."""
 
-    understood = "shards, which know the classes of their photos and nothing else"
+    understood = "shards, with the classes of the photos and no annotations"
 
     def __init__(self, address: str) -> None:
         import fsspec  # torch brings it
@@ -122,21 +122,21 @@ class Shards(PhotoSet):
             with np.load(io.BytesIO(content), allow_pickle=False) as index:
                 self.labels = index["labels"].astype(np.int64)
                 self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
-                self.names, self.classes = _unpacked(index["names"]), _unpacked(index["classes"])
+                self.names, self.classes = _split_texts(index["names"]), _split_texts(index["classes"])
             numbers = (self.labels, self.shards, self._offsets, self._lengths)
             fit = all(part.dtype.kind in "iu" and part.shape == (len(self.names),) for part in numbers)
             if not fit or not all((part >= 0).all() and (part < LARGEST).all() for part in numbers):
                 raise ValueError("its parts do not fit together")
             if self.labels.max() >= len(self.classes):
-                raise ValueError("it has photos of no class")
+                raise ValueError("a photo has an unknown class")
         except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
             raise UserError(f"The index of the shards at {address} is damaged.") from error
-        self._here: OrderedDict[int, Path] = OrderedDict()
+        self._downloaded: OrderedDict[int, Path] = OrderedDict()
         self._lock = Lock()  # photos are read in threads
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
-        """Photo number `index`: (H, W, 3) RGB."""
+        """Return photo number `index`: (H, W, 3) RGB."""
         start, length = int(self._offsets[index]), int(self._lengths[index])
         try:
             with open(self._shard(int(self.shards[index])), "rb") as file:
@@ -149,39 +149,41 @@ class Shards(PhotoSet):
         return open_photo(content, name=self.names[index], least=least).image
 
     def _shard(self, number: int) -> Path:
-        """The file of a shard on this disk: where it is, or where it was fetched to."""
-        if "file" in self._files.protocol:  # of this machine
+        """Return the local file of a shard, downloading it if necessary."""
+        if "file" in self._files.protocol:  # on this machine
             return Path(self._root) / shard_name(number)
         with self._lock:
-            if number in self._here:
-                self._here.move_to_end(number)
-                return self._here[number]
+            if number in self._downloaded:
+                self._downloaded.move_to_end(number)
+                return self._downloaded[number]
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="casmap-shards-")
             to = Path(self._folder.name) / shard_name(number)
             self._files.get_file(str(self._root / shard_name(number)), str(to))
-            self._here[number] = to
-            while len(self._here) > KEPT:
-                self._here.popitem(last=False)[1].unlink()  # whoever has opened it can go on reading
+            self._downloaded[number] = to
+            while len(self._downloaded) > KEPT:
+                self._downloaded.popitem(last=False)[1].unlink()  # a thread that has it open can still read it
             return to
 
 
-def near_order(shards: Order, chance: np.random.Generator, near: int = KEPT // 2) -> Order:
-    """Photos in random order, (N,): the shards at random, and the photos of a few of them at a time at random.
+def shard_order(shards: Order, rng: np.random.Generator, group: int = KEPT // 2) -> Order:
+    """Shuffle photos (N,) so that few shards are in use at a time: shuffle the shards, then the photos in each group.
 
-    >>> near_order(np.array([0, 0, 1, 1, 2, 2]), np.random.default_rng(0), near=1).tolist()
+    shards: (N,) the shard of each photo. group: number of shards whose photos are mixed.
+
+    >>> shard_order(np.array([0, 0, 1, 1, 2, 2]), np.random.default_rng(0), group=1).tolist()
     [2, 3, 4, 5, 1, 0]
     """
     which, inside = np.unique(shards, return_inverse=True)
-    place = chance.permutation(len(which))[inside] // near  # of each photo's group of shards
-    return np.lexsort((chance.random(len(shards)), place))
+    groups = rng.permutation(len(which))[inside] // group  # of each photo
+    return np.lexsort((rng.random(len(shards)), groups))
 
 
-def _packed(texts: list[str]) -> npt.NDArray[np.uint8]:
+def _join_texts(texts: list[str]) -> npt.NDArray[np.uint8]:
     return np.frombuffer("\0".join(texts).encode("utf-8", "surrogateescape"), np.uint8)
 
 
-def _unpacked(content: npt.NDArray[np.uint8]) -> list[str]:
+def _split_texts(content: npt.NDArray[np.uint8]) -> list[str]:
     return content.tobytes().decode("utf-8", "surrogateescape").split("\0")
 
 

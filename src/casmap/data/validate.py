@@ -1,4 +1,4 @@
-"""Look at every photo of a set and at all that is known of it, and say what was understood and what is wrong."""
+"""Check a set of photos: open every photo and its annotations, and report what is wrong."""
 
 import dataclasses
 import hashlib
@@ -20,19 +20,19 @@ from casmap.errors import UserError
 from casmap.reporting import SILENT, Reporter
 
 THREADS = min(8, os.cpu_count() or 1)
-AT_ONCE = 1024  # photos that are waiting to be looked at
+AT_ONCE = 1024  # photos submitted to the threads at a time
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `check` found: numbers, and for each kind of problem or note the files it is about."""
+    """What `check` found: counts, sizes, and the files of each kind of problem or note."""
 
-    understood: str
+    understood: str  # the layout and the annotations that were recognised
     photos: int
     classes: dict[str, int]  # photos in each
     sizes: dict[str, Size]  # smallest, median and largest photo, by area
     with_boxes: int
-    box_share: float | None  # mean share of a photo that its boxes cover, where it has any
+    box_share: float | None  # mean share of a photo that its boxes cover, over the photos with boxes
     with_masks: int
     with_parts: int
     problems: dict[str, list[str]]
@@ -40,13 +40,13 @@ class Report:
 
     @property
     def fine(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
 @dataclass(frozen=True)
-class _Looked:
-    """What one photo leaves behind: never the photo itself."""
+class _PhotoCheck:
+    """The result for one photo, without the photo itself."""
 
     size: Size | None = None
     digest: bytes | None = None
@@ -57,48 +57,48 @@ class _Looked:
 
 
 def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
-    """Open every photo and its annotations.
+    """Open every photo and its annotations, and count what is there and what is wrong.
 
     >>> from casmap.data.scenes import Scenes
     >>> report = check(Scenes(classes=2, photos=3, size=32))
     >>> report.fine, report.classes, report.with_boxes
     (True, {'class-00': 2, 'class-01': 1}, 3)
     """
-    looked: list[_Looked] = []
-    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("looking", len(photos)) as advance:
+    checks: list[_PhotoCheck] = []
+    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("checking", len(photos)) as advance:
         for at in range(0, len(photos), AT_ONCE):
-            for one in pool.map(partial(_look, photos), range(at, min(at + AT_ONCE, len(photos)))):
-                looked.append(one)
+            for one in pool.map(partial(_check_photo, photos), range(at, min(at + AT_ONCE, len(photos)))):
+                checks.append(one)
                 advance()
     problems = list(photos.problems) if isinstance(photos, PhotoFolder) else []
-    problems += [problem for one in looked for problem in one.problems]
-    shares = [one.box_share for one in looked if one.box_share is not None]
-    if shares or any(one.mask for one in looked):
-        bare = [name for name, one in zip(photos.names, looked, strict=True) if one.size and one.box_share is None]
-        problems += [Problem(Kind.NO_ANNOTATION, name) for name in bare]
+    problems += [problem for one in checks for problem in one.problems]
+    shares = [one.box_share for one in checks if one.box_share is not None]
+    if shares or any(one.mask for one in checks):
+        without = [name for name, one in zip(photos.names, checks, strict=True) if one.size and one.box_share is None]
+        problems += [Problem(Kind.NO_ANNOTATION, name) for name in without]
     elif isinstance(photos, PhotoFolder):
         problems += [Problem(Kind.EMPTY_SOURCE, source) for source in photos.sources]
-    problems += _twins(photos, [one.digest for one in looked])
+    problems += _duplicates(photos, [one.digest for one in checks])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
-    sizes = sorted((one.size for one in looked if one.size is not None), key=lambda size: (size[0] * size[1], size))
+    sizes = sorted((one.size for one in checks if one.size is not None), key=lambda size: (size[0] * size[1], size))
     places = {"smallest": 0, "median": len(sizes) // 2, "largest": -1}
     found = {kind: names for kind in Kind if (names := [one.what for one in problems if one.kind == kind])}
     return Report(
-        understood=getattr(photos, "understood", "scenes, drawn with all that is known"),
+        understood=getattr(photos, "understood", "scenes with boxes, masks and sufficient parts"),
         photos=len(photos), classes=dict(zip(photos.classes, counts.tolist(), strict=True)),
         sizes={name: sizes[place] for name, place in places.items()} if sizes else {},
         with_boxes=len(shares), box_share=statistics.fmean(shares) if shares else None,
-        with_masks=sum(one.mask for one in looked), with_parts=sum(one.parts for one in looked),
+        with_masks=sum(one.mask for one in checks), with_parts=sum(one.parts for one in checks),
         problems={str(kind): names for kind, names in found.items() if kind not in NOTES},
         notes={str(kind): names for kind, names in found.items() if kind in NOTES},
     )  # fmt: skip
 
 
-def _look(photos: PhotoSet, index: int) -> _Looked:
+def _check_photo(photos: PhotoSet, index: int) -> _PhotoCheck:
     try:
         image = photos.image(index)
     except UserError as error:
-        return _Looked(problems=[Problem(Kind.UNREADABLE, str(error))])
+        return _PhotoCheck(problems=[Problem(Kind.UNREADABLE, str(error))])
     if isinstance(photos, PhotoFolder):
         annotation, problems = photos.read_annotation(index)
         with open(photos.path(index), "rb") as file:
@@ -108,29 +108,29 @@ def _look(photos: PhotoSet, index: int) -> _Looked:
         digest = hashlib.sha256(image.tobytes()).digest()
     size = image.shape[1], image.shape[0]
     if annotation is None:
-        return _Looked(size, digest, problems=problems)
-    inside = np.zeros((size[1], size[0]), dtype=bool)  # at least one box, to whole pixels
+        return _PhotoCheck(size, digest, problems=problems)
+    inside = np.zeros((size[1], size[0]), dtype=bool)  # pixels inside at least one box, rounded to whole pixels
     for x0, y0, x1, y1 in np.clip(np.rint(annotation.boxes), 0, np.tile(size, 2)).astype(int):
         inside[y0:y1, x0:x1] = True
     share = float(inside.mean())
-    return _Looked(size, digest, share, annotation.mask is not None, annotation.parts is not None, problems)
+    return _PhotoCheck(size, digest, share, annotation.mask is not None, annotation.parts is not None, problems)
 
 
-def _twins(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
-    """Photos that are in the set more than once: a fault only where their classes differ."""
+def _duplicates(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Problem]:
+    """Report photos that are in the set more than once: a problem if their classes differ, otherwise a note."""
     same: dict[bytes, list[int]] = defaultdict(list)
     for index, digest in enumerate(digests):
         if digest is not None:
             same[digest].append(index)
     for indices in same.values():
         if len(indices) > 1:
-            apart = len({int(photos.labels[index]) for index in indices}) > 1
+            several_classes = len({int(photos.labels[index]) for index in indices}) > 1
             yield Problem(
-                Kind.DUPLICATES_ACROSS_CLASSES if apart else Kind.DUPLICATES,
+                Kind.DUPLICATES_ACROSS_CLASSES if several_classes else Kind.DUPLICATES,
                 " = ".join(photos.names[i] for i in indices),
             )
 
 
 def to_json(report: Report) -> str:
-    """All of it, with every name."""
+    """Return the whole report as JSON, with all file names."""
     return json.dumps(dataclasses.asdict(report) | {"fine": report.fine}, indent=2, ensure_ascii=False) + "\n"

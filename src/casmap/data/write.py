@@ -1,4 +1,4 @@
-"""Write a set of photos with all that is known of them as ordinary files."""
+"""Write a set of photos with its boxes, masks and parts as ordinary files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,8 @@ from casmap.reporting import SILENT, Reporter
 
 
 @dataclass(frozen=True)
-class Written:
-    """Where `write_photos` put what: folders of pictures and a table; masks and parts are there where any are known."""
+class WrittenPhotos:
+    """The folders and the table that `write_photos` wrote; masks and parts exist only if the set has any."""
 
     photos: Path
     boxes: Path
@@ -22,13 +22,20 @@ class Written:
     parts: Path
 
 
-def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) -> Written:
-    """Write photos/, masks/, parts/ (class folders of PNG files) and boxes.csv below `out`."""
+def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) -> WrittenPhotos:
+    """Write photos/, masks/ and parts/ (class folders of PNG files) and boxes.csv to `out`.
+
+    >>> import tempfile
+    >>> from casmap.data.scenes import Scenes
+    >>> written = write_photos(Scenes(classes=2, photos=2, size=32), Path(tempfile.mkdtemp()))
+    >>> [path.name for path in sorted(written.photos.iterdir())]
+    ['class-00', 'class-01']
+    """
     if out.exists() and not out.is_dir():
-        raise UserError(f"{out} is a file; choose a folder.")
+        raise UserError(f"{out} is a file: choose a folder.")
     if out.exists() and any(out.iterdir()):
-        raise UserError(f"The folder {out} is not empty; choose another one.")
-    written = Written(out / "photos", out / "boxes.csv", out / "masks", out / "parts")
+        raise UserError(f"The folder {out} is not empty: choose another one.")
+    written = WrittenPhotos(out / "photos", out / "boxes.csv", out / "masks", out / "parts")
     lines = ["file,width,height,xmin,ymin,xmax,ymax"]
     for index, name in enumerate(reporter.track(photos.names, "writing")):
         image, annotation = photos.image(index), photos.annotation(index)
@@ -40,7 +47,7 @@ def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) ->
         if annotation.mask is not None:
             write_whole((written.masks / name).with_suffix(".png"), encode_png(annotation.mask))
         for number, part in enumerate([] if annotation.parts is None else annotation.parts):
-            picture = encode_png(part.astype(np.uint8) * 255)
-            write_whole((written.parts / name).with_suffix(f".{number}.png"), picture)
+            part_image = encode_png(part.astype(np.uint8) * 255)
+            write_whole((written.parts / name).with_suffix(f".{number}.png"), part_image)
     write_whole(written.boxes, "\n".join(lines) + "\n")
     return written

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from casmap.annotations.types import Kind
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
@@ -71,6 +72,9 @@ def evaluate(
     """
     boxes, masks, parts = (None if path is None else Path(path) for path in (boxes, masks, parts))
     photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
+    unmatched = [one.what for one in getattr(photos, "problems", ()) if one.kind is Kind.NO_PHOTO]
+    if unmatched:
+        reporter.warning(f"{len(unmatched)} annotations match no photo in {data}; the first: {unmatched[0]}.")
     given = [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
     if not given:
         raise UserError("No mapping was given to evaluate.")

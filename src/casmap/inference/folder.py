@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +18,10 @@ from casmap.inference.views import VIEWS, grey, view_paths, write_views
 from casmap.io.arrays import Window
 from casmap.io.atomic import whole_file
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
-from casmap.io.find import FOREIGN_SUFFIXES, find_images
+from casmap.io.find import UNSUPPORTED_SUFFIXES, base_folder, find_images
 from casmap.io.names import file_name, unique_names
+from casmap.io.outputs import BOXES, map_files, read_boxes
 from casmap.reporting import SILENT, Reporter
-
-BOXES = "boxes.jsonl"
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,9 @@ def extract(
 ) -> Extraction:
     """Write the saliency maps of photos, given as files, folders and patterns, to the folder `out`.
 
+    boxes.jsonl gets a line for each map: `photo` is relative to `folder`, the absolute path of the folder given (of
+    several sources: of their common parent), so the photo is found from any working directory.
+
     Existing maps of other photos are kept, those of the same photos are replaced. boxes.jsonl matches the maps even if
     the run is interrupted. window: centre and width for DICOM; DICOM masks are also written as DICOM. Masks have the
     size of their photo; the overlay of a large JPEG is smaller, unless views other than mask and overlay are requested.
@@ -60,15 +61,17 @@ def extract(
     views = [views] if isinstance(views, str) else views
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
+    photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
     paths, skipped = to_map(photos)
-    earlier = {line["photo"]: line for line in lines_of(out / BOXES)}
+    base = base_folder(photos)
+    earlier = read_boxes(out / BOXES)  # by absolute path
     if isinstance(mapping, SaliencyMapper):
         mapper = mapping
     else:
         mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
     names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()})
     again = {os.path.abspath(path) for path in paths} & earlier.keys()
-    save = partial(save_map, names=names, again=frozenset(again), out=out, views=views, alpha=alpha)
+    save = partial(save_map, names=names, again=frozenset(again), base=base, out=out, views=views, alpha=alpha)
     written = empty = 0
     stopped: BaseException | None = None
     with whole_file(out / BOXES) as aside, open(aside, "w") as lines:
@@ -77,7 +80,7 @@ def extract(
         def keep(done: Finished[dict[str, Any]]) -> None:
             nonlocal written, empty
             for line in done.made:
-                again.discard(line["photo"])
+                again.discard(os.path.abspath(os.path.join(line["folder"], line["photo"])))
                 lines.write(json.dumps(line) + "\n")
                 written += 1
                 empty += line["box"] is None
@@ -101,26 +104,30 @@ def extract(
 
 
 def save_map(
-    mapped: Mapped, names: dict[Path, str], again: frozenset[str], out: Path, views: Sequence[str], alpha: float
-) -> dict[str, Any]:
-    """Write the views of a photo's map; gives its line. again: photos that have views from before."""
+    mapped: Mapped, names: dict[Path, str], again: frozenset[str], base: Path, out: Path, views: Sequence[str],
+    alpha: float,
+) -> dict[str, Any]:  # fmt: skip
+    """Write the views of a photo's map and return its line. again: photos that have views of an earlier run."""
     path = Path(str(mapped.source))
     photo, name = os.path.abspath(path), names[path]
     found = mapped.saliency_map(name)
-    pictures = {kind: found.view(kind, alpha) for kind in views}
+    images = {kind: found.view(kind, alpha) for kind in views}
     mask, box = found.mask, found.box(alpha)
     if mask.shape != (mapped.height, mapped.width):  # the photo was opened at a reduced size
         mask = mapped.full_mask()
         box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
-        pictures |= {"mask": grey(mask)} if "mask" in views else {}
-    saved = write_views(pictures, out, name)
+        images |= {"mask": grey(mask)} if "mask" in views else {}
+    saved = write_views(images, out, name)
     if is_dicom(path):
         write_dicom_mask(path, mask, dicom_mask(out, name))
     if photo in again:  # its other views show the mask of the earlier run
         for view in set(view_paths(out, name).values()) - set(saved):
             view.unlink(missing_ok=True)
-    line = {"photo": photo, "name": name, "width": mapped.width, "height": mapped.height}
-    return line | {"box": None if box is None else list(box), "area": round(float(mask.mean(dtype=np.float64)), 4)}
+    return {
+        "photo": Path(photo).relative_to(base).as_posix(), "folder": str(base), "name": name,
+        "width": mapped.width, "height": mapped.height, "box": None if box is None else list(box),
+        "area": round(float(mask.mean(dtype=np.float64)), 4),
+    }  # fmt: skip
 
 
 def dicom_mask(folder: Path, name: str) -> Path:
@@ -133,44 +140,21 @@ def dicom_mask(folder: Path, name: str) -> Path:
 
 
 def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
-    """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
+    """Find the photos among files, folders and patterns; returns their paths and an error for each unsupported file.
 
-    Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
+    Maps that casmap wrote are not photos. A raw file next to its JPEG is ignored.
     """
-    left_out: list[str] = []
-    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, left_out)
-    ours: set[Path] = set()
-    for folder in {path.parent for path in paths}:
-        with suppress(UserError):  # a boxes.jsonl of somebody else names no maps
-            for line in lines_of(folder / BOXES):
-                ours.update(view_paths(folder, line["name"]).values())
-                ours.add(dicom_mask(folder, line["name"]))
+    errors: list[str] = []
+    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, errors)
+    ours = set().union(*(map_files(folder) for folder in {path.parent for path in paths}))
     found = [path for path in paths if path not in ours]
     if not paths:
-        raise UserError("No photo was given: name files, folders or patterns.")
+        raise UserError("No photos given: give files, folders or patterns.")
     if not found:
-        raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
-    foreign = [path for path in found if path.suffix.lower() in FOREIGN_SUFFIXES]
-    found = [path for path in found if path.suffix.lower() not in FOREIGN_SUFFIXES]
-    twins = {path.with_suffix("") for path in found}
-    return found, left_out + [
-        f"{path} is of a kind that casmap does not open." for path in foreign if path.with_suffix("") not in twins
+        raise UserError(f"All {len(paths)} images are maps that casmap wrote, such as {paths[0]}: give photos.")
+    unsupported = [path for path in found if path.suffix.lower() in UNSUPPORTED_SUFFIXES]
+    found = [path for path in found if path.suffix.lower() not in UNSUPPORTED_SUFFIXES]
+    stems = {path.with_suffix("") for path in found}
+    return found, errors + [
+        f"{path} has an unsupported format." for path in unsupported if path.with_suffix("") not in stems
     ]
-
-
-def lines_of(boxes: Path) -> list[dict[str, Any]]:
-    """The lines of a boxes.jsonl, each with its photo and its name; none where there is no such file.
-
-    >>> lines_of(Path("missing/boxes.jsonl"))
-    []
-    """
-    if not boxes.exists():
-        return []
-    found = []
-    for number, text in enumerate(boxes.read_bytes().splitlines(), 1):
-        try:
-            line = json.loads(text)
-            found.append({**line, "photo": os.path.abspath(line["photo"]), "name": str(line["name"])})
-        except (ValueError, TypeError, KeyError):
-            raise UserError(f"{boxes}: line {number} is not one that casmap writes; choose another --out.") from None
-    return found

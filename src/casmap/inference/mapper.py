@@ -17,7 +17,7 @@ from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
 from casmap.inference.components import Mask
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.io.arrays import Window, as_array, is_many, is_tensor
+from casmap.io.arrays import Window, as_array, is_batch, is_tensor
 from casmap.io.images import Image, Opened, Source, open_photo, path_of
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the shipped mapping
@@ -120,7 +120,7 @@ class SaliencyMapper:
         torch tensor (3, H, W). on_error="skip" skips unreadable photos if several are given; `source` of each result
         is its path.
         """
-        if is_many(photo):
+        if is_batch(photo):
             return list(self.stream(as_array(photo), on_error=on_error))
         one = isinstance(photo, str | bytes | bytearray | memoryview | os.PathLike | np.ndarray) or is_tensor(photo)
         if one or hasattr(photo, "read") or not hasattr(photo, "__iter__"):

@@ -16,7 +16,7 @@ from casmap.inference.folder import Extraction, to_map
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
 from casmap.inference.pipeline import BATCH, cores
-from casmap.io.atomic import remove_asides, whole_file
+from casmap.io.atomic import remove_temporary_files, whole_file
 from casmap.io.kept_options import keep_options
 from casmap.reporting import SILENT, Reporter
 
@@ -62,10 +62,10 @@ def extract_on_ray(
                     advance(row["photos"])
         finally:
             ray.shutdown()
-    remove_asides(out)  # of workers that died
-    told = list(read_rows(out, len(parts), ["box", "error"]))
-    unread = [row["error"] for row in told if row["error"] is not None]
-    empty = sum(row["error"] is None and row["box"] is None for row in told)
+    remove_temporary_files(out)  # of workers that died
+    rows = list(read_rows(out, len(parts), ["box", "error"]))
+    unread = [row["error"] for row in rows if row["error"] is not None]
+    empty = sum(row["error"] is None and row["box"] is None for row in rows)
     return Extraction(out, len(paths) - len(unread), empty, foreign + unread)
 
 

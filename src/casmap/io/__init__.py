@@ -1,1 +1,1 @@
-"""Photos and files, in and out: images, DICOM, grey levels, files that appear whole or not at all."""
+"""Read and write files: photos, DICOM and HEIC files, arrays, atomic writes, file names."""

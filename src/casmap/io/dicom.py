@@ -1,4 +1,4 @@
-"""DICOM: pictures of hospitals, seen through their window, and masks with the same place in the body.
+"""Read DICOM files through their window, and write masks as DICOM with the geometry of the medical image.
 
 Needs pydicom, the extra `dicom`.
 """
@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from casmap.io.arrays import Window, stretched, through
+from casmap.io.arrays import Window, apply_window, stretch_to_uint8
 from casmap.io.atomic import whole_file
 
 SUFFIX = ".dcm"
 MASK = "casmap mask"
-# What is said of the picture's pixels and is not true of the mask's.
-OF_PIXELS = (
+# Attributes that describe the pixels of the medical image and do not hold for the mask.
+PIXEL_ATTRIBUTES = (
     "WindowCenter", "WindowWidth", "RescaleSlope", "RescaleIntercept", "RescaleType", "VOILUTSequence",
     "NumberOfFrames", "PlanarConfiguration", "SmallestImagePixelValue", "LargestImagePixelValue", "PixelPaddingValue",
 )  # fmt: skip
 
 
 def is_dicom(source: Path | io.BytesIO) -> bool:
-    """Whether a file, or its bytes, is DICOM: by the four letters after its preamble, whatever its name.
+    """Return whether a file, or its content, is DICOM: "DICM" after the preamble, whatever its name.
 
     >>> is_dicom(io.BytesIO(bytes(128) + b"DICM")), is_dicom(io.BytesIO(b"GIF89a")), is_dicom(Path("missing"))
     (True, False, False)
@@ -36,18 +36,18 @@ def is_dicom(source: Path | io.BytesIO) -> bool:
 
 
 def dicom_size(file: Path | io.BytesIO) -> tuple[int, int]:
-    """Width and height, from the head of a file."""
+    """Return width and height from the file's header."""
     from pydicom import dcmread
 
     data = dcmread(file, stop_before_pixels=True)
     return int(data.get("Columns", 0)), int(data.get("Rows", 0))
 
 
-def open_dicom(source: Path | io.BytesIO, most: int, window: Window | None = None) -> npt.NDArray[np.uint8]:
-    """The first frame of a file as (H, W) grey or (H, W, 3) colours, in 8 bits.
+def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None = None) -> npt.NDArray[np.uint8]:
+    """Return the first frame of a file in 8 bits: grey (H, W) or RGB (H, W, 3).
 
-    Grey values pass through the file's own rescaling and window; window: another one, as radiologists set it. most:
-    pixels, above which the file is not read.
+    Grey values are rescaled and windowed as the file specifies; window: centre and width to use instead of the file's.
+    max_pixels: raise ValueError if the frame has more pixels.
     """
     from pydicom import dcmread
     from pydicom.pixels.processing import apply_color_lut, apply_rescale, apply_voi
@@ -55,8 +55,8 @@ def open_dicom(source: Path | io.BytesIO, most: int, window: Window | None = Non
 
     data = dcmread(source)
     pixels = int(data.get("Rows", 0)) * int(data.get("Columns", 0))
-    if not 0 < pixels <= most:
-        raise ValueError(f"it has more than {most // 10**6} million pixels" if pixels else "it holds no picture")
+    if not 0 < pixels <= max_pixels:
+        raise ValueError(f"it has more than {max_pixels // 10**6} million pixels" if pixels else "it has no image")
     frame = pixel_array(data, index=0)
     kind = str(data.PhotometricInterpretation)
     if kind == "PALETTE COLOR":
@@ -65,21 +65,21 @@ def open_dicom(source: Path | io.BytesIO, most: int, window: Window | None = Non
         return np.asarray(frame if frame.dtype == np.uint8 else frame >> (8 * frame.itemsize - 8), np.uint8)
     levels = apply_rescale(frame, data)
     if window is None and "WindowCenter" in data and "WindowWidth" in data:
-        # Of the windows that a file offers, the first.
+        # A file may list several windows: use the first.
         window = float(np.ravel(data.WindowCenter)[0]), float(np.ravel(data.WindowWidth)[0])
     if window is None and "VOILUTSequence" in data:
         levels = apply_voi(levels, data)
-    grey = stretched(levels) if window is None else through(levels, window)
+    grey = stretch_to_uint8(levels) if window is None else apply_window(levels, window)
     return 255 - grey if kind == "MONOCHROME1" else grey
 
 
 def write_dicom_mask(photo: Path, mask: npt.NDArray[np.float32], out: Path) -> None:
-    """Write a mask (H, W) as DICOM with the place, spacing and patient of the picture that it belongs to."""
+    """Write a mask (H, W) as DICOM with the position, spacing and patient of its medical image `photo`."""
     from pydicom import dcmread
     from pydicom.uid import ExplicitVRLittleEndian, generate_uid
 
     data = dcmread(photo, stop_before_pixels=True)
-    for key in OF_PIXELS:
+    for key in PIXEL_ATTRIBUTES:
         if key in data:
             del data[key]
     data.Rows, data.Columns = mask.shape
@@ -94,5 +94,5 @@ def write_dicom_mask(photo: Path, mask: npt.NDArray[np.float32], out: Path) -> N
     pixels = np.rint(255 * mask).astype(np.uint8).tobytes()
     data.PixelData = pixels + b"\0" * (len(pixels) % 2)
     data["PixelData"].VR = "OB"
-    with whole_file(out) as aside:
-        data.save_as(aside, enforce_file_format=True)
+    with whole_file(out) as temporary:
+        data.save_as(temporary, enforce_file_format=True)

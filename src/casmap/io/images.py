@@ -1,10 +1,12 @@
-"""Photos from anywhere: every kind of file, picture or array becomes one kind of array, or one clear sentence."""
+"""Open photos from files, bytes, Pillow images, arrays and tensors as RGB arrays, and encode arrays as PNG and JPEG."""
 
 import contextlib
 import io
 import os
+import re
 import warnings
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,35 +18,40 @@ import PIL.ImageOps
 
 from casmap.errors import InvalidImage, UnreadableImage
 from casmap.install_hint import install_hint
-from casmap.io import dicom
-from casmap.io.arrays import ACCEPTED, Window, as_array, eight_bits, is_tensor, stretched
+from casmap.io import dicom, heic
+from casmap.io.arrays import ACCEPTED, Window, as_array, is_tensor, stretch_to_uint8, to_uint8
 
 Image = npt.NDArray[np.uint8]
 
-# 512 MB of RGB. The largest cameras (150 megapixels) stay below; a bomb of a few kB that unpacks to more does not.
+# 512 MB of RGB: more than the largest cameras make (150 megapixels), and a limit for decompression bombs.
 MAX_PIXELS = 512 * 2**20 // 3
 
-# Named one by one because Pillow knows formats that are not safe to open blindly: for EPS it runs Ghostscript.
+# A list, because not all of Pillow's formats are safe to open: for EPS it runs Ghostscript.
 FORMATS = {
     "JPEG": (".jpg", ".jpeg", ".jpe", ".jfif"), "PNG": (".png", ".apng"), "GIF": (".gif",), "BMP": (".bmp",),
     "PPM": (".ppm", ".pgm", ".pbm", ".pnm"), "TIFF": (".tif", ".tiff"), "WEBP": (".webp",),
     "JPEG2000": (".jp2", ".j2k"), "AVIF": (".avif",),
 }  # fmt: skip
-IMAGE_SUFFIXES = frozenset(suffix for suffixes in FORMATS.values() for suffix in suffixes) | {dicom.SUFFIX}
+EXTRA_FORMATS = {"heic": ("HEIC", "pillow-heif"), "dicom": ("DICOM", "pydicom")}  # by extra: format and package
+IMAGE_SUFFIXES = frozenset((dicom.SUFFIX, *heic.SUFFIXES, *chain.from_iterable(FORMATS.values())))
 
-QUALITY = 90  # of JPEGs
-ORIENTATION, LYING = 0x0112, (5, 6, 7, 8)  # among EXIF tags, and where a photo's sides change places
+JPEG_QUALITY = 90
+ORIENTATION, SWAPPED = 0x0112, (5, 6, 7, 8)  # an EXIF tag, and its values that exchange width and height
 
 Source = str | os.PathLike[str] | bytes | IO[bytes] | PIL.Image.Image | npt.NDArray[Any]
 
 
-class NotAnImage(TypeError):  # noqa: N818 (it is what it says)
-    """A source of a kind that holds no photo."""
+class NotAnImage(TypeError):  # noqa: N818 (named like the classes of casmap.errors)
+    """A source of a type that cannot hold a photo."""
+
+
+class NoContent(ValueError):  # noqa: N818 (likewise)
+    """An empty file, or a URL instead of a file; the text completes the sentence "FILE is ..."."""
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A photo (H, W, 3), perhaps decoded at a part of its size, and its true width and height, upright."""
+    """A photo (H, W, 3), possibly decoded at a fraction of its size, and its full width and height, upright."""
 
     image: Image
     width: int
@@ -52,7 +59,7 @@ class Opened:
 
 
 def path_of(source: Any) -> str:
-    """The path of a photo, as far as its source knows one: a path itself, an open file, or a Pillow image of a file.
+    """Return the path of a photo if its source is a path, an open file or a Pillow image of a file, else "".
 
     >>> path_of("trip/cat.jpg"), path_of(b"...")
     ('trip/cat.jpg', '')
@@ -64,13 +71,13 @@ def path_of(source: Any) -> str:
 
 
 def open_image(source: Source, window: Window | None = None) -> Image:
-    """Open a photo as (H, W, 3) uint8 RGB, upright as its EXIF data say.
+    """Open a photo as (H, W, 3) uint8 RGB, rotated upright by its EXIF data.
 
     source: a path, the bytes of a file, an open binary file, a Pillow image, an array (H, W), (H, W, 1), (H, W, 3) or
-    (H, W, 4), or a torch tensor (3, H, W); numbers in 0..1 or 0..255. An animation gives its first frame. Transparent
-    pixels are laid on white: the colour stored under them was never meant to be seen. A DICOM file, with the extra
-    `dicom`, is seen through its own window, or through `window`: centre and width. What cannot be opened raises
-    UnreadableImage, an OSError; what is no photo raises InvalidImage, which is a ValueError, too.
+    (H, W, 4), or a torch tensor (3, H, W); values in 0..1 or 0..255. An animation gives its first frame. Transparent
+    pixels become white. HEIC files need the extra `heic`. DICOM files need the extra `dicom`; their grey values are
+    mapped by the file's own window or by `window`, its centre and width. Raises UnreadableImage, an OSError, if the
+    file cannot be opened, and InvalidImage, also a ValueError, if the source is not a photo.
 
     >>> open_image(np.array([[0.0, 1.0]])).tolist()
     [[[0, 0, 0], [255, 255, 255]]]
@@ -82,10 +89,14 @@ def open_image(source: Source, window: Window | None = None) -> Image:
 
 
 def open_photo(source: Source, *, window: Window | None = None, least: int | None = None, name: str = "") -> Opened:
-    """Open a photo as `open_image` does, with its true size.
+    """Open a photo as `open_image` does, and also return its full size.
 
-    least: where a smaller photo will do, a JPEG is decoded at a half, a quarter or an eighth of its size, its shorter
-    side no less than this: a camera's photo in a fifth of the time. name: what an error calls it.
+    least: decode a JPEG at 1/2, 1/4 or 1/8 of its size while its shorter side stays at least this long, which takes a
+    fifth of the time for a camera's photo. name: the photo's name in error messages.
+
+    >>> opened = open_photo(np.zeros((2, 3), np.uint8))
+    >>> opened.image.shape, opened.width, opened.height
+    ((2, 3, 3), 3, 2)
     """
     in_memory = isinstance(source, np.ndarray) or (not isinstance(source, str | os.PathLike) and is_tensor(source))
     name = name or path_of(source) or "The given image"
@@ -95,19 +106,19 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
             if isinstance(source, PIL.Image.Image):
                 return _upright_rgb(source)
             if in_memory:
-                return _upright_rgb(PIL.Image.fromarray(eight_bits(as_array(source))))
-            readable = _readable(source)
-            if dicom.is_dicom(readable):
-                return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(readable, MAX_PIXELS, window)))
-            with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
+                return _upright_rgb(PIL.Image.fromarray(to_uint8(as_array(source))))
+            file = _seekable(source)
+            if dicom.is_dicom(file):
+                return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(file, MAX_PIXELS, window)))
+            with _open_lazily(file) as image:
                 return _upright_rgb(image, least)
-    except Exception as error:  # on broken files decoders raise OSError, SyntaxError, struct.error, and what not
+    except Exception as error:  # for damaged files, decoders raise OSError, SyntaxError, struct.error and others
         invalid = in_memory or isinstance(error, NotAnImage)
         raise (InvalidImage if invalid else UnreadableImage)(f"{name} {_reason(error, invalid)}.") from error
 
 
 def image_size(source: Path | bytes) -> tuple[int, int] | None:
-    """Width and height of the picture that `open_image` would give, from the file's head; None where it would fail.
+    """Return width and height of the photo as `open_image` opens it, from the file's header; None if it cannot.
 
     >>> image_size(Path("missing.jpg")), image_size(encode_png(np.zeros((2, 3), np.uint8)))
     (None, (3, 2))
@@ -115,14 +126,14 @@ def image_size(source: Path | bytes) -> tuple[int, int] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
-            readable = _readable(source)
-            if dicom.is_dicom(readable):
-                width, height = dicom.dicom_size(readable)
+            file = _seekable(source)
+            if dicom.is_dicom(file):
+                width, height = dicom.dicom_size(file)
             else:
-                with PIL.Image.open(readable, formats=tuple(FORMATS)) as image:
+                with _open_lazily(file) as image:
                     width, height = image.size
-                    with contextlib.suppress(Exception):  # broken EXIF data turn nothing
-                        width, height = (height, width) if image.getexif().get(ORIENTATION) in LYING else image.size
+                    with contextlib.suppress(Exception):  # damaged EXIF data rotate nothing
+                        width, height = (height, width) if image.getexif().get(ORIENTATION) in SWAPPED else image.size
             return (width, height) if 0 < width * height <= MAX_PIXELS else None
     except Exception:
         return None
@@ -135,71 +146,92 @@ def encode_png(image: Image) -> bytes:
     (2, 3, 3)
     """
     bgr = image if image.ndim == 2 else image[..., ::-1]
-    return cv2.imencode(".png", bgr)[1].tobytes()  # takes a quarter of the time that Pillow needs
+    return cv2.imencode(".png", bgr)[1].tobytes()  # four times as fast as Pillow
 
 
 def encode_jpeg(image: Image) -> bytes:
-    """Encode a (H, W, 3) RGB image as the bytes of a JPEG file, to be looked at.
+    """Encode a (H, W, 3) RGB image as the bytes of a JPEG file, for viewing.
 
     >>> open_image(encode_jpeg(np.full((2, 3, 3), 7, np.uint8))).shape
     (2, 3, 3)
     """
-    return cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, QUALITY])[1].tobytes()
+    return cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1].tobytes()
 
 
-def _readable(source: Any) -> Path | io.BytesIO:
-    """What Pillow can read without waiting for ever, as it would at a pipe."""
-    if isinstance(source, bytes | bytearray | memoryview):
-        return io.BytesIO(bytes(source))
-    if hasattr(source, "read"):
-        content = source.read()
+def is_url(source: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a URL, even if `Path` has removed one of its slashes.
+
+    >>> is_url("https://example.com/cat.jpg"), is_url(Path("http://example.com")), is_url("photos/cat.jpg")
+    (True, True, False)
+    """
+    return re.match("(https?|ftp|s3|gs):/", os.fspath(source), re.IGNORECASE) is not None
+
+
+def _seekable(source: Any) -> Path | io.BytesIO:
+    """Return a regular file, or the content of one in memory: at a pipe, Pillow would wait forever."""
+    if isinstance(source, bytes | bytearray | memoryview) or hasattr(source, "read"):
+        content = source.read() if hasattr(source, "read") else bytes(source)
         if not isinstance(content, bytes):
             raise NotAnImage("it is a text file: open it in binary mode")
+        if not content:
+            raise NoContent("empty: 0 bytes")
         return io.BytesIO(content)
     if not isinstance(source, str | os.PathLike):
         raise NotAnImage(f"it is of type {type(source).__name__}")
+    if is_url(source):
+        raise NoContent("a URL: download the file first")
     path = Path(source)
     if path.exists() and not path.is_file():
         raise IsADirectoryError(path)
+    if path.exists() and path.stat().st_size == 0:
+        raise NoContent("empty: 0 bytes")
     return path
 
 
+def _open_lazily(file: Path | io.BytesIO) -> PIL.Image.Image:
+    """Read the header of a file that is not DICOM; the pixels are decoded later."""
+    return heic.open_heic(file) if heic.is_heic(file) else PIL.Image.open(file, formats=tuple(FORMATS))
+
+
 def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
-    """Decode, turn and colour a Pillow image, once its header says that it has a sane size."""
+    """Check the size in the header; then decode a Pillow image, rotate it and convert it to RGB."""
     width, height = image.size
     if width * height > MAX_PIXELS:
         raise PIL.Image.DecompressionBombError
     if width * height == 0:
         raise ValueError("it has no pixels")
     with contextlib.suppress(Exception):
-        width, height = (height, width) if image.getexif().get(ORIENTATION) in LYING else image.size
-    if least is not None:
-        image.draft(None, (least, least))  # for JPEG; other formats have no such way
-    image.load()  # broken pixels fail here, which leaves only broken EXIF data to fail below: good pixels go on
+        width, height = (height, width) if image.getexif().get(ORIENTATION) in SWAPPED else image.size
+    if least is not None and image.format == "JPEG":  # for HEIC, pillow-heif would use the embedded thumbnail
+        image.draft(None, (least, least))
+    image.load()  # damaged pixels raise here; damaged EXIF data are ignored below
     with contextlib.suppress(Exception):
         image = PIL.ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
-        image = PIL.Image.fromarray(stretched(np.asarray(image)))
+        image = PIL.Image.fromarray(stretch_to_uint8(np.asarray(image)))
     elif image.has_transparency_data:
         image = PIL.Image.alpha_composite(PIL.Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
     return Opened(np.array(image.convert("RGB")), width, height)
 
 
 def _reason(error: Exception, invalid: bool) -> str:
-    """The rest of a sentence that begins with the image's name."""
+    """Return the part of the error message that follows the photo's name."""
     reasons = {
+        NoContent: f"is {error}",
         FileNotFoundError: "does not exist",
         IsADirectoryError: "is a folder or a device, not an image file",
-        PermissionError: "may not be read: permission denied",
-        PIL.UnidentifiedImageError: f"is not an image of a kind that can be opened ({', '.join(FORMATS)})",
+        PermissionError: "cannot be read: permission denied",
+        PIL.UnidentifiedImageError: f"is not an image in a supported format ({', '.join(FORMATS)})",
         PIL.Image.DecompressionBombError: f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit",
     }
     if isinstance(error, ModuleNotFoundError):
-        return f"is DICOM, which needs pydicom: {install_hint('dicom')}"
-    for kind, reason in reasons.items():
-        if isinstance(error, kind):
-            return reason
-    said = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
+        extra = "heic" if "heif" in str(error.name) else "dicom"
+        kind, package = EXTRA_FORMATS[extra]
+        return f"is a {kind} file, which needs {package}: {install_hint(extra)}"
+    for error_type, text in reasons.items():
+        if isinstance(error, error_type):
+            return text
+    reason = " ".join(str(getattr(error, "strerror", None) or error).split()).rstrip(".")
     if invalid:
-        return f"cannot be used: {said}; a photo is a path, bytes, an open binary file, a Pillow image, {ACCEPTED}"
-    return f"cannot be opened: {said or type(error).__name__}"
+        return f"cannot be used: {reason}; a photo is a path, bytes, an open binary file, a Pillow image, {ACCEPTED}"
+    return f"cannot be opened: {reason or type(error).__name__}"

@@ -1,4 +1,4 @@
-"""The options that a folder was made with: whoever goes on with it must have the same."""
+"""Save the options that a folder was made with, and require the same options when work on it continues."""
 
 import json
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from casmap.io.atomic import write_whole
 
 
 def keep_options(path: Path, options: dict[str, Any], advice: str = "choose another --out") -> None:
-    """Write the options of a folder to `path`, or raise UserError where others are kept there.
+    """Write a folder's options to `path`; raise UserError if the file exists with other options.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "options.json"
@@ -29,14 +29,14 @@ def keep_options(path: Path, options: dict[str, Any], advice: str = "choose anot
 def compare_options(
     folder: Path | str, before: dict[str, Any], now: dict[str, Any], advice: str, ignored: Collection[str] = ()
 ) -> None:
-    """Raise UserError that names the first option that differs."""
+    """Raise UserError for the first option that differs."""
     for key in dict.fromkeys([*now, *before]):
         if key not in ignored and before.get(key) != now.get(key):
             raise UserError(f"{folder} was begun with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
 
 
 def read_options(path: Path, advice: str = "choose another --out") -> dict[str, Any]:
-    """The options of a folder; a damaged file is named."""
+    """Read a folder's options; raise UserError if the file is damaged."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:

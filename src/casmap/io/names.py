@@ -1,4 +1,4 @@
-"""Names of files: safe ones, and one for each photo."""
+"""Safe file names, and a unique name for the output files of each photo."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def file_name(name: str) -> str:
-    """Make a name safe for a file: one like ../x must not leave its folder.
+    """Replace the characters that would make a name leave its folder, as in ../x.
 
     >>> file_name("../12:30")
     '..-12-30'
@@ -17,29 +17,30 @@ def file_name(name: str) -> str:
 
 
 def unique_names(paths: list[Path], earlier: dict[str, str] | None = None) -> dict[Path, str]:
-    """A name for each photo's files: its own; its folder's before it, then a number, where photos share one.
+    """Give each photo a name for its output files.
 
-    Photos of `earlier`, by their absolute paths, have their names already.
+    The name is the photo's stem. Photos with the same stem get their folder's name in front and, if that is not enough,
+    a number at the end. earlier: names given before, by absolute path; these photos keep them.
 
     >>> paths = [Path("a/cat.jpg"), Path("b/cat.jpg"), Path("b/cat.png"), Path("b/dog.jpg")]
     >>> list(unique_names(paths).values())
     ['a-cat', 'b-cat', 'b-cat-2', 'dog']
     """
     earlier = earlier or {}
-    whole = {path: os.path.abspath(path) for path in paths}
+    absolute = {path: os.path.abspath(path) for path in paths}
     stems = Counter(file_name(path.stem) for path in paths)
     taken = set(earlier.values())
-    alone = {stem for stem, uses in stems.items() if uses == 1} - taken
-    taken |= alone
+    unique = {stem for stem, uses in stems.items() if uses == 1} - taken
+    taken |= unique
     names = {}
     for path in paths:
         stem = file_name(path.stem)
-        if whole[path] in earlier:
-            names[path] = earlier[whole[path]]
-        elif stem in alone:
+        if absolute[path] in earlier:
+            names[path] = earlier[absolute[path]]
+        elif stem in unique:
             names[path] = stem
         else:
-            wanted = f"{file_name(Path(whole[path]).parent.name)}-{stem}"
-            names[path] = next(name for n in count(1) if (name := wanted if n == 1 else f"{wanted}-{n}") not in taken)
+            base = f"{file_name(Path(absolute[path]).parent.name)}-{stem}"
+            names[path] = next(name for n in count(1) if (name := base if n == 1 else f"{base}-{n}") not in taken)
             taken.add(names[path])
     return names

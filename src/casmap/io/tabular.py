@@ -1,4 +1,4 @@
-"""Records as the text of a CSV file."""
+"""Format records as CSV."""
 
 import csv
 import io
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def to_csv(records: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each record; a column for each key that any of them has.
+    """Return CSV text with one line per record and one column per key that any record has.
 
     >>> to_csv([{"a": 1}, {"a": 2, "b": 3}])
     'a,b\\n1,\\n2,3\\n'

@@ -13,9 +13,10 @@ from casmap.inference.folder import to_map
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline
+from casmap.io.find import base_folder
 from casmap.reporting import SILENT, Reporter
 
-UNNAMED = "object"  # the class of all where none is asked for
+UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,20 @@ def annotate(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
-    rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, reporter: Reporter = SILENT,
+    rle: bool = WriteOptions.rle, prefix: str = WriteOptions.prefix, val: float = WriteOptions.val,
+    reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
     """Find the objects of photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
-    photos: files, folders, patterns. classes: of the folder a photo is in, as the mapping's classifier sees it, or one
-    for all. min_area: of the smallest object, as a share of the photo. rle, prefix: as in `WriteOptions`.
+    photos: files, folders, patterns. Names of photos are relative to the folder given (of several sources: to their
+    common parent), with forward slashes. classes: "folder", the name of the folder a photo is in, or `object` for a
+    photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
+    all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
     """
     out, written = Path(out), FORMATS[format]
     if out.is_dir() and any(out.iterdir()):
         raise UserError(f"{out} already holds something: choose another --out.")
+    photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
     paths, skipped = to_map(photos)
     if classes not in get_args(Classes):
         raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
@@ -52,16 +57,20 @@ def annotate(
         raise UserError("This mapping tells no classes: take those of the folders, or none.")
     if not paths:
         raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
-    above = Path(os.path.commonpath([os.path.abspath(path.parent) for path in paths]))
-    if classes == "folder" and len({path.parent.resolve() for path in paths}) == 1:
-        above = above.parent  # the folder of a single class
+    base = base_folder(photos)
+    names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
+    loose = [name for name in names.values() if len(name.parts) == 1]
+    if classes == "folder" and loose:
+        many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
+        reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
 
     def label(mapped: Mapped) -> Labelled:
         path = Path(str(mapped.source))
-        whole = Path(os.path.abspath(path))
-        name = {"folder": whole.parent.name, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
-        found = objects_of(mapped.full_mask(), name, objects, min_area, alpha)
-        return Labelled(path, whole.relative_to(above).as_posix(), mapped.width, mapped.height, tuple(found))
+        name = names[path]
+        folder = name.parent.name or UNNAMED
+        label = {"folder": folder, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
+        found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
+        return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
 
     labelled: list[Labelled] = []
     with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
@@ -70,5 +79,5 @@ def annotate(
             skipped += done.skipped
     if not labelled:
         raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
-    path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix))
+    path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val))
     return AnnotationResult(path, labelled, skipped)

@@ -108,7 +108,7 @@ def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
         for rank in range(run.processes.ranks):
             photos.skipped |= dict(json.loads(run.processes.broadcast(own, rank)))
         if photos.skipped:
-            run.warn(photos.told())
+            run.warn(photos.skipped_summary())
 
 
 def algorithm1(

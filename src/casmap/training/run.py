@@ -11,7 +11,7 @@ import torch
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.io.atomic import remove_asides, write_whole
+from casmap.io.atomic import remove_temporary_files, write_whole
 from casmap.io.kept_options import compare_options, read_options
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
@@ -64,7 +64,7 @@ class Run:
         if self.processes.ranks > 1:
             write_whole(self.folder / AGENT, agent())
         if self.resumed:
-            remove_asides(self.folder)
+            remove_temporary_files(self.folder)
         try:
             yield
         except UserError:

@@ -1,1 +1,1 @@
-"""One module for each format of annotations; each reads and writes it, and registers itself under its name."""
+"""One module for each annotation format: it reads and writes the format and registers it under its name."""

@@ -1,4 +1,4 @@
-"""COCO: one JSON file with all photos, boxes, and masks as polygons or run lengths."""
+"""COCO: one JSON file with all photos, their boxes, and their masks as polygons or run lengths."""
 
 import json
 from collections import defaultdict
@@ -21,20 +21,20 @@ FILE = "annotations.json"
 
 
 def recognises(path: Path) -> bool:
-    """A JSON file that is no list, which Label Studio's are."""
+    """Return whether a path is a JSON file that does not contain a list, as Label Studio's do."""
     return path.suffix.lower() == ".json" and path.is_file() and not label_studio.recognises(path)
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """An instances file; masks are drawn when their photo is looked at. Crowds count as no object, but in masks."""
-    refusal = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
+    """Read an instances file; masks are drawn on demand. Crowds are no objects, but masks mark them as not counted."""
+    invalid = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, OSError, RecursionError) as error:
-        raise UserError(refusal) from error
+        raise UserError(invalid) from error
     lists = ("images", "annotations", "categories")
     if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
-        raise UserError(refusal)
+        raise UserError(invalid)
     problems: list[Problem] = []
     categories: dict[Any, str] = {}
     for entry in content["categories"]:
@@ -48,15 +48,15 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     for number, entry in enumerate(content["annotations"]):
         try:
             if entry["image_id"] not in photos:
-                problems.append(Problem(Kind.NO_PHOTO, f"{path.name}, annotation {number}: its image is not listed"))
+                problems.append(Problem(Kind.NO_PHOTO, f"{path.name}, annotation {number}: its image is not in images"))
                 continue
             photo, category = photos[entry["image_id"]], categories[entry["category_id"]]
         except (KeyError, TypeError):
-            said = f"{path.name}, annotation {number}: it has no image_id or no known category_id"
-            problems.append(Problem(Kind.MALFORMED, said))
+            text = f"{path.name}, annotation {number}: no image_id, or no known category_id"
+            problems.append(Problem(Kind.MALFORMED, text))
             continue
         if photo is None:
-            continue  # told once, with the image
+            continue  # reported once, with the image
         if entry.get("iscrowd"):
             crowds[photo].append(AnnotatedObject(category, (0, 0, 0, 0), 0, outline=entry.get("segmentation")))
         else:
@@ -71,7 +71,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 def _photos(
     path: Path, entries: list[Any], names: Names, problems: list[Problem]
 ) -> tuple[dict[Any, str | None], dict[str, Size | None]]:
-    """The photo of each image id, and the size that is given for each photo."""
+    """Return the photo of each image id, and the size given for each photo."""
     photos: dict[Any, str | None] = {}
     sizes: dict[str, Size | None] = {}
     for number, entry in enumerate(entries):
@@ -79,7 +79,7 @@ def _photos(
             name = photos[entry["id"]] = names.find(entry["file_name"])
             size = entry.get("width"), entry.get("height")
         except (KeyError, TypeError, AttributeError):
-            problems.append(Problem(Kind.MALFORMED, f"{path.name}, image {number}: it has no id or no file_name"))
+            problems.append(Problem(Kind.MALFORMED, f"{path.name}, image {number}: no id or no file_name"))
             continue
         if name is None:
             problems.append(Problem(Kind.NO_PHOTO, entry["file_name"]))
@@ -90,15 +90,15 @@ def _photos(
 
 
 def _parse_object(category: str, entry: dict[str, Any]) -> AnnotatedObject:
-    """An annotation that is no crowd; [x, y, width, height] becomes edges."""
+    """Make an object from an annotation that is not a crowd; its bbox is [x, y, width, height]."""
     x, y, width, height = four_numbers(entry.get("bbox"))
     one = object_from_box(category, (x, y, x + width, y + height), outline=entry.get("segmentation"))
-    given = entry.get("area")  # of the outline, which tells the size of an object better than its box
+    given = entry.get("area")  # of the outline: more exact than the area of the box
     return replace(one, area=float(given)) if isinstance(given, int | float) and 0 < given < MAX_PIXELS else one
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write annotations.json."""
+    """Write annotations.json; `file_name` is relative to the folder of photos, with forward slashes."""
     numbers = {label: number for number, label in enumerate(labels, 1)}
     annotations: list[dict[str, Any]] = []
     for image, photo in enumerate(photos, 1):

@@ -1,4 +1,4 @@
-"""Boxes in a CSV file: a line for each box."""
+"""CSV: a table with a row for each box."""
 
 import csv
 import io
@@ -20,9 +20,10 @@ COLUMNS = ("xmin", "ymin", "xmax", "ymax")
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """The columns file, xmin, ymin, xmax, ymax, as edges in the photo's pixels; `file` is relative to the CSV file.
+    """Read the columns file, xmin, ymin, xmax, ymax (edges in the photo's pixels) and, if there is one, class.
 
-    The column class is read where it is.
+    `file` is relative to the CSV file's folder, to the folder of photos, or to the working directory; the first of
+    them that contains the file is used. Raises UserError if no row matches a photo.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -30,45 +31,84 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     >>> read(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").objects[0].box
     (1.0, 2.0, 30.0, 40.0)
     """
-    refusal = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
+    invalid = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
     parsers: dict[str, list[ObjectParser]] = defaultdict(list)
     problems: list[Problem] = []
-    real = cache(os.path.realpath)  # once for each folder: 50,000 photos lie in few of them
-    start, base = os.path.join(real(root), ""), os.path.dirname(os.path.abspath(path))
+    first = ""  # file of the first row that matches no photo
+    find = _Finder(path, root, names)
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             if not {"file", *COLUMNS} <= set(rows.fieldnames or ()):
-                raise UserError(refusal)
+                raise UserError(invalid)
             for number, row in enumerate(rows, 2):
                 if not row["file"]:
-                    problems.append(Problem(Kind.MALFORMED, f"{path.name}, row {number}: it names no photo"))
+                    problems.append(Problem(Kind.MALFORMED, f"{path.name}, row {number}: no file name"))
                     continue
-                folder, last = os.path.split(os.path.normpath(os.path.join(base, row["file"])))
-                where = os.path.join(real(folder), last)
-                name = names.find(os.path.relpath(where, start)) if where.startswith(start) else None
+                name = find.photo(row["file"])
                 if name is None:
-                    # One table may serve several folders of photos, so that rows for the others are no fault.
-                    if where.startswith(start) or not os.path.exists(where):
+                    first = first or row["file"]
+                    # A table may also have rows for photos in other folders: these are not reported.
+                    if not find.in_another_folder(row["file"]):
                         problems.append(Problem(Kind.NO_PHOTO, f"{row['file']}: {path.name}, row {number}"))
                     continue
                 box = [row[column] for column in COLUMNS]
                 parsers[name].append(partial(object_from_box, row.get("class") or "", box))
     except (ValueError, OSError, csv.Error) as error:
-        raise UserError(refusal) from error
+        raise UserError(invalid) from error
+    if first and not parsers:
+        raise UserError(
+            f"No row of {path} matches a photo: there is no {first} among the photos in {root}. File names must be "
+            f"relative to that folder, to the CSV file's folder or to the working directory."
+        )
     known = {name: collect_objects(name, found) for name, found in parsers.items()}
     return Annotations("boxes from a CSV file", lambda name: known.get(name, NO_RECORD), problems=problems)
 
 
+class _Finder:
+    """Finds the photos that a table names, by their real paths: a link may lead to the folder of photos."""
+
+    def __init__(self, table: Path, root: Path, names: Names) -> None:
+        self.names = names
+        self.real = cache(os.path.realpath)  # once for each folder: 50,000 photos are in few folders
+        self.start = os.path.join(self.real(root), "")
+        self.table_folder = os.path.dirname(os.path.abspath(table))
+        self.others = (os.path.abspath(root), os.getcwd())
+
+    def photo(self, file: str) -> str | None:
+        """Return the name of the photo, or None."""
+        path = self._real_path(self.table_folder, file)
+        if path.startswith(self.start):
+            if (name := self.names.find(os.path.relpath(path, self.start))) is not None:
+                return name
+        elif os.path.exists(path):
+            return None
+        for folder in self.others:
+            path = self._real_path(folder, file.replace("\\", "/"))
+            name = os.path.relpath(path, self.start).replace(os.sep, "/")
+            if path.startswith(self.start) and name in self.names:
+                return name
+        return None
+
+    def in_another_folder(self, file: str) -> bool:
+        """Return whether the file exists outside the folder of photos."""
+        path = self._real_path(self.table_folder, file)
+        return not path.startswith(self.start) and os.path.exists(path)
+
+    def _real_path(self, folder: str, file: str) -> str:
+        parent, last = os.path.split(os.path.normpath(os.path.join(folder, file)))
+        return os.path.join(self.real(parent), last)
+
+
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write boxes.csv, which names photos as they are found from its folder."""
+    """Write boxes.csv; its file names are relative to its folder."""
     table = io.StringIO()
     rows = csv.writer(table, lineterminator="\n")
     rows.writerow(["file", *COLUMNS, "class"])
     for photo in photos:
         file = Path(os.path.relpath(photo.file, out)).as_posix()
         rows.writerows([file, *one.box, one.label] for one in photo.objects)
-    write_whole(out / FILE, table.getvalue().encode(errors="replace"))  # not every file's name is Unicode
+    write_whole(out / FILE, table.getvalue().encode(errors="replace"))  # file names can be invalid Unicode
     return out / FILE
 
 

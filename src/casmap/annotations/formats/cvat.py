@@ -1,4 +1,4 @@
-"""CVAT: one XML file for all photos, in its format "CVAT for images 1.1"."""
+"""CVAT: one XML file for all photos, in the format "CVAT for images 1.1"."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,21 +14,21 @@ from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
 FILE = "annotations.xml"
-LONGEST = 500 * 2**20  # bytes: one file for all photos
+MAX_BYTES = 500 * 2**20  # of the file for all photos
 EDGES = ("xtl", "ytl", "xbr", "ybr")
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """Boxes and polygons."""
+    """Read boxes and polygons."""
     try:
-        tree = xml_root(path, LONGEST)
-    except Skipped as bad:
-        raise UserError(f"{path} cannot be read: {bad.why}.") from bad
+        tree = xml_root(path, MAX_BYTES)
+    except Skipped as error:
+        raise UserError(f"{path} cannot be read: {error.reason}.") from error
     problems: list[Problem] = []
     known: dict[str, PhotoRecord] = {}
     for image in tree.findall("image"):
-        if (name := names.find(said := image.get("name", ""))) is None:
-            problems.append(Problem(Kind.NO_PHOTO, said))
+        if (name := names.find(given := image.get("name", ""))) is None:
+            problems.append(Problem(Kind.NO_PHOTO, given))
             continue
         parsers = [partial(_parse_object, item) for item in image if item.tag in ("box", "polygon")]
         known[name] = record_from_regions(name, parsers, xml_size(image.get("width", ""), image.get("height", "")))
@@ -44,7 +44,7 @@ def _parse_object(item: ElementTree.Element) -> AnnotatedObject:
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write annotations.xml: a box and a polygon for each object."""
+    """Write annotations.xml, with a box and a polygon for each object."""
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
     known = ElementTree.SubElement(ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task"), "labels")

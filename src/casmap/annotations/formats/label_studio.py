@@ -1,4 +1,4 @@
-"""Label Studio: tasks whose predictions people correct, the interface that shows them, and what people gave back."""
+"""Label Studio: write tasks with predictions and the labelling interface; read exported annotations."""
 
 import json
 import posixpath
@@ -23,7 +23,7 @@ KINDS = ("rectanglelabels", "polygonlabels")
 
 
 def recognises(path: Path) -> bool:
-    """A JSON file that is a list; COCO's is an object."""
+    """Return whether a path is a JSON file that contains a list; COCO's contains an object."""
     if path.suffix.lower() != ".json" or not path.is_file():
         return False
     with open(path, encoding="utf-8-sig", errors="replace") as file:
@@ -31,68 +31,68 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """Tasks as Label Studio exports them (JSON); what people said, or the predictions where nobody has looked yet."""
+    """Read exported tasks (JSON): the latest annotation of each task, or its prediction if it has none."""
     try:
         tasks = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, OSError, RecursionError) as error:
-        raise UserError(f"{path} is not readable JSON.") from error
+        raise UserError(f"{path} is not valid JSON.") from error
     problems: list[Problem] = []
     known: dict[str, PhotoRecord] = {}
     for number, task in enumerate(tasks):
         try:
-            data = task["data"]  # the photo's address stands under `image`, or is the only text
-            said = data.get("image") or next((text for text in data.values() if isinstance(text, str)), None)
-            if not isinstance(said, str):
+            data = task["data"]  # the photo's address is in `image`, or in the first text
+            address = data.get("image") or next((text for text in data.values() if isinstance(text, str)), None)
+            if not isinstance(address, str):
                 raise TypeError("no address")
             done = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
             chosen = done[-1] if done else (task.get("predictions") or [{"result": []}])[-1]
             regions = [region for region in chosen["result"] if region.get("type") in KINDS]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-            problems.append(Problem(Kind.MALFORMED, f"{path.name}, task {number}: it is not one of Label Studio's"))
+            problems.append(Problem(Kind.MALFORMED, f"{path.name}, task {number}: not a task of Label Studio"))
             continue
-        if (name := _find(said, names)) is None:
-            problems.append(Problem(Kind.NO_PHOTO, said))
+        if (name := _find(address, names)) is None:
+            problems.append(Problem(Kind.NO_PHOTO, address))
             continue
         sides = ((region.get("original_width"), region.get("original_height")) for region in regions)
         size = next((pair for pair in sides if all(type(side) is int for side in pair)), None)
         known[name] = record_from_regions(name, [partial(_parse_object, region) for region in regions], size)
-    told = "boxes and outlines from Label Studio"
-    return Annotations(told, lambda photo: known.get(photo, NO_RECORD), problems=problems)
+    kind = "boxes and outlines from Label Studio"
+    return Annotations(kind, lambda photo: known.get(photo, NO_RECORD), problems=problems)
 
 
 def _find(address: str, names: Names) -> str | None:
-    """The photo behind an address: of a local file, an upload (with eight letters before its name), or a URL."""
+    """Return the photo of an address: a local file, an upload (eight letters and - before its name), or a URL."""
     parts = urlsplit(address)
-    said = parse_qs(parts.query).get("d", [""])[0] or unquote(parts.path)
-    last = said.rpartition("/")[2]
-    found = names.find(said.lstrip("/")) or names.find(last)
-    if found is None and said.count("/"):  # a folder of the class, whatever stands before it
-        found = names.find(posixpath.join(*said.split("/")[-2:]))
+    path = parse_qs(parts.query).get("d", [""])[0] or unquote(parts.path)
+    last = path.rpartition("/")[2]
+    found = names.find(path.lstrip("/")) or names.find(last)
+    if found is None and "/" in path:  # the class folder and the file name, whatever precedes them
+        found = names.find(posixpath.join(*path.split("/")[-2:]))
     uploaded = last.partition("-")[2]
     return found or (names.find(uploaded) if uploaded else None)
 
 
 def _parse_object(region: dict[str, Any]) -> AnnotatedObject:
-    """A rectangle or a polygon, in percent of the photo."""
+    """Make an object from a rectangle or a polygon, given in percent of the photo's size."""
     value, kind = region["value"], region["type"]
     across, down = region["original_width"] / 100, region["original_height"] / 100
     label = str(value[kind][0])
     if kind == "polygonlabels":
         return object_from_polygon(label, [(float(x) * across, float(y) * down) for x, y in value["points"]])
     if value.get("rotation"):
-        raise Skipped(Kind.BOX_SKIPPED, "a turned rectangle")
+        raise Skipped(Kind.BOX_SKIPPED, "the rectangle is rotated")
     x, y = value["x"] * across, value["y"] * down
     return object_from_box(label, (x, y, x + value["width"] * across, y + value["height"] * down))
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write tasks.json and config.xml."""
+    """Write tasks.json and config.xml; an address is the prefix and the name relative to the folder of photos."""
     tasks = []
     for photo in photos:
         prediction = {
             "model_version": f"casmap {__version__}",
             "score": round(max((one.score for one in photo.objects), default=0.0), 4),
-            "result": [region for number, one in enumerate(photo.objects) for region in _drawn(one, photo, number)],
+            "result": [region for number, one in enumerate(photo.objects) for region in _regions(one, photo, number)],
         }
         tasks.append({"data": {"image": f"{options.prefix}{quote(photo.name)}"}, "predictions": [prediction]})
     write_whole(out / TASKS, json.dumps(tasks) + "\n")
@@ -106,8 +106,8 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / TASKS
 
 
-def _drawn(one: Object, photo: Labelled, number: int) -> list[dict[str, Any]]:
-    """A rectangle and a polygon for an object, in percent of the photo."""
+def _regions(one: Object, photo: Labelled, number: int) -> list[dict[str, Any]]:
+    """Return a rectangle and a polygon for an object, in percent of the photo's size."""
     x0, y0, x1, y1 = one.box
     across, down = 100 / photo.width, 100 / photo.height
     box = {"x": x0 * across, "y": y0 * down, "width": (x1 - x0) * across, "height": (y1 - y0) * down, "rotation": 0}

@@ -1,4 +1,4 @@
-"""A picture for each photo, named as the photo with .png: 0 background, 255 object, 128 not counted."""
+"""Masks: a PNG for each photo, named like the photo: 0 background, 255 object, 128 not counted."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ FOLDER = "masks"
 
 
 def recognises(path: Path) -> bool:
-    """A folder that is called masks, or has one: other folders of pictures may hold photos."""
+    """Return whether a path is a folder named masks or contains one; other folders may contain photos."""
     return path.is_dir() and (path.name == FOLDER or (path / FOLDER).is_dir())
 
 
 def read_masks(folder: Path) -> Annotations:
-    """A folder of masks; each is opened when its photo is looked at."""
+    """Read a folder of masks; each is opened on demand."""
 
     def of(name: str) -> PhotoRecord:
-        picture = (folder / name).with_suffix(".png")
-        return PhotoRecord(mask=lambda objects, size: open_mask(picture)) if picture.exists() else NO_RECORD
+        file = (folder / name).with_suffix(".png")
+        return PhotoRecord(mask=lambda objects, size: open_mask(file)) if file.exists() else NO_RECORD
 
     return Annotations("masks from a folder", of)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write masks/, with 255 where an object is."""
+    """Write masks/, with 255 inside objects."""
     paths = [(out / FOLDER / photo.name).with_suffix(".png") for photo in photos]
-    if twice := [path for path, uses in Counter(paths).items() if uses > 1]:
-        raise UserError(f"Several photos would have the mask {twice[0]}: rename them, or choose another --format.")
+    if shared := [path for path, uses in Counter(paths).items() if uses > 1]:
+        raise UserError(f"Several photos have the same mask file {shared[0]}: rename them, or choose another --format.")
     for photo, path in zip(photos, paths, strict=True):
         mask = np.zeros((photo.height, photo.width), np.uint8)
         for one in photo.objects:

@@ -1,4 +1,4 @@
-"""The text files of Choe et al.'s evaluation (wsolevaluation): photos, classes, sizes, and boxes or masks."""
+"""wsolevaluation: the text files of Choe et al.'s evaluation, with photos, classes, sizes, and boxes or masks."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,15 +33,16 @@ MASK_FIELDS, BOX_FIELDS = 3, 5
 
 
 def recognises(path: Path) -> bool:
-    """localization.txt, or the folder of it."""
+    """Return whether a path is localization.txt or its folder."""
     return path.name == FILE if path.is_file() else any((path / file).is_file() for file in (FILE, "image_ids.txt"))
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """A folder with localization.txt, and image_ids.txt, class_labels.txt, image_sizes.txt where they are.
+    """Read a folder with localization.txt and optionally image_ids.txt, class_labels.txt and image_sizes.txt.
 
-    localization.txt: "id,x0,y0,x1,y1" for each box, in pixels of the size in image_sizes.txt, or "id,mask,ignored" for
-    each mask, files below the photos' root or beside localization.txt. An id is a photo's name below the root.
+    localization.txt has a line "id,x0,y0,x1,y1" for each box, in pixels of the size in image_sizes.txt, or a line
+    "id,mask,ignored" for each mask, with files relative to the photos' root or to localization.txt. An id is a photo's
+    path relative to the root.
     """
     folder = path.parent if path.is_file() else path
     if not (folder / FILE).is_file():
@@ -49,24 +50,25 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     problems: list[Problem] = []
     lines = {name: _lines(folder / f"{name}.txt") for name in ("class_labels", "image_sizes", "localization")}
     ids = [row[0] for row in _lines(folder / "image_ids.txt")]
-    found = {said: names.find(said) for said in dict.fromkeys([*ids, *(r[0] for rows in lines.values() for r in rows)])}
-    problems += [Problem(Kind.NO_PHOTO, said) for said, name in found.items() if name is None]
+    used = dict.fromkeys([*ids, *(row[0] for rows in lines.values() for row in rows)])
+    found = {photo_id: names.find(photo_id) for photo_id in used}
+    problems += [Problem(Kind.NO_PHOTO, photo_id) for photo_id, name in found.items() if name is None]
     labels = _labels(_numbers(lines["class_labels"], 1, "class_labels.txt", problems), found)
     given = _numbers(lines["image_sizes"], 2, "image_sizes.txt", problems)
-    sizes = {found[said]: (width, height) for said, (width, height) in given if width and height}
+    sizes = {found[photo_id]: (width, height) for photo_id, (width, height) in given if width and height}
     objects: dict[str, list[AnnotatedObject]] = defaultdict(list)
     masks: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for said, *values in lines["localization"]:
-        if (name := found[said]) is None:
+    for photo_id, *values in lines["localization"]:
+        if (name := found[photo_id]) is None:
             continue
         if len(values) == MASK_FIELDS - 1:
             masks[name].append((values[0], values[1]))
         elif len(values) == BOX_FIELDS - 1:
-            made = collect_objects(said, [partial(object_from_box, "", values)])
+            made = collect_objects(photo_id, [partial(object_from_box, "", values)])
             objects[name] += made.objects
             problems += made.problems
         else:
-            problems.append(Problem(Kind.MALFORMED, f"{said}: a line of {FILE} has neither a box nor a mask"))
+            problems.append(Problem(Kind.MALFORMED, f"{photo_id}: a line of {FILE} has neither a box nor a mask"))
 
     def of(name: str) -> PhotoRecord:
         if name not in objects and name not in masks:
@@ -75,65 +77,67 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         return PhotoRecord(objects.get(name, ()), sizes.get(name), scaled=True, mask=mask)
 
     kind = ("masks" if masks and not objects else "boxes") + " from the text files of wsolevaluation"
-    listed = list(dict.fromkeys(name for said in ids if (name := found[said]) is not None)) if ids else None
+    listed = list(dict.fromkeys(name for one in ids if (name := found[one]) is not None)) if ids else None
     return Annotations(kind, of, labels, listed, problems)
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """The fields of each line; none where there is no such file."""
+    """Return the fields of each line; an empty list if there is no such file."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
     except (ValueError, OSError) as error:
-        raise UserError(f"{path} is not a text file that can be read.") from error
+        raise UserError(f"{path} is not a text file in UTF-8.") from error
     return [[part.strip() for part in line.split(",")] for line in text.splitlines() if line.strip()]
 
 
 def _numbers(rows: list[list[str]], count: int, file: str, problems: list[Problem]) -> list[tuple[str, list[int]]]:
-    """Lines of an id and whole numbers; others are problems."""
+    """Parse lines of an id and whole numbers; add a problem for each other line."""
     good = []
-    for said, *values in rows:
+    for photo_id, *values in rows:
         if len(values) == count and all(value.isdecimal() and len(value) < 10 for value in values):
-            good.append((said, [int(value) for value in values]))
+            good.append((photo_id, [int(value) for value in values]))
         else:
-            wrong = f"{said}: a line of {file} that is not an id and {count} number(s)"
-            problems.append(Problem(Kind.MALFORMED, wrong))
+            text = f"{photo_id}: a line of {file} is not an id and {count} number(s)"
+            problems.append(Problem(Kind.MALFORMED, text))
     return good
 
 
 def _labels(numbers: list[tuple[str, list[int]]], found: dict[str, str | None]) -> dict[str, str]:
-    """The class of each photo: its folder's name where folders and numbers go one to one, else the number."""
-    pairs = {(Path(said).parent.name, number) for said, (number,) in numbers}
+    """Return the class of each photo: its folder's name if folders and numbers match one to one, else the number."""
+    pairs = {(Path(photo_id).parent.name, number) for photo_id, (number,) in numbers}
     folders = [folder for folder, _ in pairs]
     one_to_one = "" not in folders and len(pairs) == len(set(folders)) == len({number for _, number in pairs})
-    told = ((found[said], Path(said).parent.name if one_to_one else str(number)) for said, (number,) in numbers)
-    return {name: label for name, label in told if name is not None}
+    labels = ((found[one], Path(one).parent.name if one_to_one else str(number)) for one, (number,) in numbers)
+    return {name: label for name, label in labels if name is not None}
 
 
 def _mask(
     roots: tuple[Path, Path], files: list[tuple[str, str]], objects: Sequence[AnnotatedObject], size: Size
 ) -> Mask:
-    """The union of masks, whose ignored pixels do not count where no mask is: (H, W)."""
+    """Return the union of masks (H, W); ignored pixels outside all masks become 128, not counted."""
     mask = np.zeros((size[1], size[0]), np.uint8)
     for ignored in dict.fromkeys(ignored for _, ignored in files if ignored):
-        mask[_picture(roots, ignored, size)] = 128
+        mask[_open_resized(roots, ignored, size)] = 128
     for path, _ in files:
-        mask[_picture(roots, path, size)] = 255
+        mask[_open_resized(roots, path, size)] = 255
     return mask
 
 
-def _picture(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.bool_]:
-    """All that is not black, in the photo's size, as wsolevaluation does it: OpenImages' masks come in any size."""
+def _open_resized(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.bool_]:
+    """Return the pixels that are not black, resized to the photo's size as wsolevaluation does: OpenImages needs it."""
     file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
     if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
-        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path} is outside of the folders given")
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path} is outside the given folders")
     return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
-    """Write the four text files; a photo's class is that of its first object."""
+    """Write the four text files; the class of a photo is that of its first object."""
     for photo in photos:
         if "," in photo.name or photo.name.splitlines() != [photo.name.strip()]:
-            raise UserError(f"The text files of wsolevaluation cannot name {photo.name!r}: choose another --format.")
+            raise UserError(
+                f"The text files of wsolevaluation cannot represent the name {photo.name!r}: choose another --format."
+            )
     files: dict[str, list[list[Any]]] = {
         "image_ids.txt": [[photo.name] for photo in photos],
         "class_labels.txt": [[p.name, labels.index(p.objects[0].label)] for p in photos if p.objects],
@@ -142,7 +146,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     }
     for file, rows in files.items():
         text = "".join(f"{','.join(map(str, row))}\n" for row in rows)
-        write_whole(out / file, text.encode(errors="replace"))  # not every file's name is Unicode
+        write_whole(out / file, text.encode(errors="replace"))  # file names can be invalid Unicode
     return out / FILE
 
 

@@ -1,5 +1,6 @@
-"""YOLO, as Ultralytics reads it: a text file for each photo, with boxes or outlines as shares of it, and data.yaml."""
+"""YOLO, as Ultralytics reads it: a text file of relative boxes or outlines for each photo, and data.yaml."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from casmap.annotations.format import FORMATS, Format, WriteOptions
-from casmap.annotations.labelled import Labelled, Object, place
+from casmap.annotations.labelled import Labelled, Object, link_photos
 from casmap.annotations.regions import collect_objects, four_numbers, mask_of, object_from_box, object_from_polygon
 from casmap.annotations.types import (
     NO_RECORD,
@@ -25,17 +26,17 @@ from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
 FILE = "data.yaml"
-WHOLE: Size = (1, 1)  # of a photo, in shares
+WHOLE: Size = (1, 1)  # the size of a photo in relative coordinates
 
 
 def recognises(path: Path) -> bool:
-    """data.yaml beside a folder of labels, or the folder of both."""
+    """Return whether a path is data.yaml beside a folder labels, or the folder of both."""
     folder = path.parent if path.name == FILE else path
     return (folder / "labels").is_dir() and (folder / FILE).is_file()
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """A folder with labels, named as the photos, and data.yaml; a line with more than a box is an outline."""
+    """Read data.yaml and all files below labels, of every split; a line with more numbers than a box is an outline."""
     folder = path.parent if path.is_file() else path
     labels = _labels(folder / FILE)
     files, problems = names.files(folder / "labels", ".txt")
@@ -46,7 +47,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         try:
             lines = files[name].read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError:
-            return PhotoRecord(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: it cannot be opened")])
+            return PhotoRecord(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: cannot be opened")])
         parsers = [partial(_parse_object, line, labels) for line in lines if line.strip()]
         return collect_objects(name, parsers, size=WHOLE, scaled=True, mask=_mask)
 
@@ -54,7 +55,7 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 
 
 def _labels(path: Path) -> dict[str, str]:
-    """The classes of data.yaml, a list or by number, as the lines of labels name them."""
+    """Return the classes in data.yaml, a list or a mapping, by their number as text."""
     try:
         import yaml
     except ImportError as error:
@@ -64,11 +65,11 @@ def _labels(path: Path) -> dict[str, str]:
         pairs = enumerate(names) if isinstance(names, list) else names.items()
         return {str(number): str(label) for number, label in pairs}
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
-        raise UserError(f"{path} must be a YAML file with the names of the classes under names.") from error
+        raise UserError(f"{path} must be a YAML file with the names of the classes in names.") from error
 
 
 def _parse_object(line: str, labels: dict[str, str]) -> AnnotatedObject:
-    """An object in shares of its photo; a number too many is how sure a network is."""
+    """Make an object in relative coordinates from a line; an extra number at the end is a confidence and is ignored."""
     number, *texts = line.split()
     if number not in labels:
         raise Skipped(Kind.MALFORMED, f"class {number} is not in {FILE}")
@@ -80,28 +81,58 @@ def _parse_object(line: str, labels: dict[str, str]) -> AnnotatedObject:
 
 
 def _mask(objects: Sequence[AnnotatedObject], size: Size) -> Mask | None:
-    """The outlines, drawn in a photo of this size: (H, W)."""
-    shares = [(one, one.outline or []) for one in objects]
-    pixels = [(one, [[n * size[i % 2] for i, n in enumerate(polygon)] for polygon in drawn]) for one, drawn in shares]
-    return mask_of(size, (), [replace(one, outline=outline) for one, outline in pixels], size)
+    """Draw the outlines in a photo of this size: (H, W)."""
+    scaled = [
+        replace(one, outline=[[n * size[i % 2] for i, n in enumerate(polygon)] for polygon in one.outline or []])
+        for one in objects
+    ]
+    return mask_of(size, (), scaled, size)
 
 
 def write(
     photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions, outlines: bool = False
 ) -> Path:
-    """Write images/, labels/ and data.yaml; the photos are linked where the disk allows it, else copied."""
-    names = place(photos, out / "images")
+    """Write images/ (hard links to the photos, or copies), labels/, data.yaml, and the splits train.txt and val.txt.
+
+    Each photo is in one split only, chosen by a hash of its name, so it stays there when photos are added. Without
+    photos for val, data.yaml has no `val`; Ultralytics requires one.
+    """
+    names = link_photos(photos, out / "images")
     for photo in photos:
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
         write_whole(out / "labels" / f"{names[photo.file]}.txt", "".join(f"{text}\n" for text in lines))
-    # JSON's strings are YAML's: no class's name can break the file.
-    named = "".join(f"  {number}: {json.dumps(label)}\n" for number, label in enumerate(labels))
-    write_whole(out / FILE, f"train: images\nval: images\nnames:\n{named}")
+    splits = "train: images\n# val: Ultralytics requires a folder or a list of other photos here\n"
+    if val := _choose_val([photo.name for photo in photos], options.val):
+        splits = "train: train.txt\nval: val.txt\n"
+        for split, inside in (("train", False), ("val", True)):
+            files = [photo.file for photo in photos if (photo.name in val) == inside]
+            # Ultralytics replaces ./ by the folder of the list.
+            lines = [f"./images/{names[file]}{file.suffix}" for file in files]
+            if unlisted := [line for line in lines if line.splitlines() != [line]]:
+                raise UserError(f"The lists of YOLO cannot represent the name {unlisted[0]!r}: rename the photo.")
+            write_whole(out / f"{split}.txt", "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
+    # Every JSON string is a YAML string, whatever characters a class name has.
+    classes = "".join(f"  {number}: {json.dumps(label)}\n" for number, label in enumerate(labels))
+    write_whole(out / FILE, f"{splits}names:\n{classes}")
     return out / FILE
 
 
+def _choose_val(names: Sequence[str], share: float) -> set[str]:
+    """Choose about `share` of the photos by a hash of their names; both splits get a photo if there are two.
+
+    >>> len(_choose_val([f"{n}.jpg" for n in range(1000)], 0.1)), _choose_val(["1.jpg"], 0.1)
+    (91, set())
+    """
+    if share == 0 or len(names) < 2:
+        return set()
+    digests = {name: hashlib.sha256(name.encode(errors="surrogateescape")).digest() for name in names}
+    ranked = sorted(names, key=lambda name: digests[name])
+    count = sum(int.from_bytes(digests[name][:8]) < share * 2**64 for name in names)
+    return set(ranked[: min(max(count, 1), len(names) - 1)])
+
+
 def _line(one: Object, number: int, photo: Labelled, outlines: bool) -> str:
-    """The class, then centre and size of the box, or the points of the outline, from 0 to 1.
+    """Return the number of the class, then centre and size of the box, or the points of the outline, in 0..1.
 
     >>> one = Object("cat", (10, 0, 30, 20), [(10, 0), (30, 0), (30, 20)], {}, 200, 1.0)
     >>> _line(one, 2, Labelled(Path("a.jpg"), "a.jpg", 100, 50, (one,)), outlines=False)

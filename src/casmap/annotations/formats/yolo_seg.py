@@ -1,4 +1,4 @@
-"""YOLO with outlines instead of boxes."""
+"""YOLO with outlines (segments) instead of boxes."""
 
 from functools import partial
 
