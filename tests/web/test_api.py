@@ -186,7 +186,7 @@ def test_hostile_names_are_harmless_and_no_file_is_left(cat, tmp_path, monkeypat
     if name == "yolo":
         assert len([file for file in files if file.startswith("labels/")]) == len(HOSTILE)
         assert [content for file, content in files.items() if file.startswith("images/")] == [cat] * len(HOSTILE)
-        assert files["data.yaml"].startswith(b"train: images\n")
+        assert files["data.yaml"].startswith(b"train: train.txt\nval: val.txt\n")
     if name == "coco":
         names = [image["file_name"] for image in json.loads(files["annotations.json"])["images"]]
         assert names[5:8] == ["same.png", "SAME-2.png", "same-3.png"]
