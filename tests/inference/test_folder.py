@@ -440,7 +440,7 @@ def test_only_the_requested_views_are_written(tmp_path, mapping, views):
 def test_invalid_arguments_are_one_line_errors(trip, mapping, tmp_path):
     with pytest.raises(UserError, match="There is no view 'heat': choose from mask, overlay"):
         extract(trip, mapping=mapping, out=tmp_path / "maps", views=["heat"])
-    with pytest.raises(UserError, match="No photo was given"):
+    with pytest.raises(UserError, match="No photos given"):
         extract([], mapping=mapping, out=tmp_path / "maps")
     with pytest.raises(UserError, match=r"batch \(--batch\) must be at least 1, not 0\."):
         extract(trip, mapping=mapping, out=tmp_path / "maps", batch=0)

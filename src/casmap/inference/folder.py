@@ -117,17 +117,17 @@ def save_map(
     mapped: Mapped, names: dict[Path, str], again: frozenset[str], base: Path, out: Path, views: Sequence[str],
     alpha: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Write the views of a photo's map; gives its line. again: photos that have views from before."""
+    """Write the views of a photo's map and return its line. again: photos that have views of an earlier run."""
     path = Path(str(mapped.source))
     photo, name = os.path.abspath(path), names[path]
     found = mapped.saliency_map(name)
-    pictures = {kind: found.view(kind, alpha) for kind in views}
+    images = {kind: found.view(kind, alpha) for kind in views}
     mask, box = found.mask, found.box(alpha)
     if mask.shape != (mapped.height, mapped.width):  # the photo was opened at a reduced size
         mask = mapped.full_mask()
         box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
-        pictures |= {"mask": grey(mask)} if "mask" in views else {}
-    saved = write_views(pictures, out, name)
+        images |= {"mask": grey(mask)} if "mask" in views else {}
+    saved = write_views(images, out, name)
     if is_dicom(path):
         write_dicom_mask(path, mask, dicom_mask(out, name))
     if photo in again:  # its other views show the mask of the earlier run
@@ -150,21 +150,21 @@ def dicom_mask(folder: Path, name: str) -> Path:
 
 
 def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
-    """The photos that files, folders and patterns name, and a sentence for each file that is not opened.
+    """Find the photos among files, folders and patterns; returns their paths and an error for each unsupported file.
 
-    Maps that casmap wrote are no photos; a raw file beside its JPEG is passed over.
+    Maps that casmap wrote are not photos. A raw file next to its JPEG is ignored.
     """
-    left_out: list[str] = []
-    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, left_out)
+    errors: list[str] = []
+    paths = find_images([photos] if isinstance(photos, str | os.PathLike) else photos, errors)
     ours = set().union(*(map_files(folder) for folder in {path.parent for path in paths}))
     found = [path for path in paths if path not in ours]
     if not paths:
-        raise UserError("No photo was given: name files, folders or patterns.")
+        raise UserError("No photos given: give files, folders or patterns.")
     if not found:
-        raise UserError(f"All of the {len(paths)} pictures are maps that casmap wrote; the first: {paths[0]}.")
+        raise UserError(f"All {len(paths)} images are maps that casmap wrote, such as {paths[0]}: give photos.")
     unsupported = [path for path in found if path.suffix.lower() in UNSUPPORTED_SUFFIXES]
     found = [path for path in found if path.suffix.lower() not in UNSUPPORTED_SUFFIXES]
     stems = {path.with_suffix("") for path in found}
-    return found, left_out + [
+    return found, errors + [
         f"{path} has an unsupported format." for path in unsupported if path.with_suffix("") not in stems
     ]

@@ -49,20 +49,18 @@ def write_annotations(
     """
     with TemporaryDirectory(prefix="casmap-") as private:
         out = Path(private) / "photos"
-        labelled, sent = [], {}
+        labelled, inodes = [], {}
         for photo, content in photos:
             path = out / photo.name  # where the format writes: annotations then refer to the photo by its name alone
             content.seek(0)
             write_whole(path, content.read())
             labelled.append(replace(photo, file=path))
-            sent[path] = path.stat().st_ino
-        options = WriteOptions(
-            rle, val=0 if ending else WriteOptions.val
-        )  # the lists of the splits are .txt files, too
+            inodes[path] = path.stat().st_ino
+        options = WriteOptions(rle, val=0 if ending else WriteOptions.val)  # lists of splits are .txt files, too
         FORMATS[format].write(labelled, labels_of(labelled), out, options)
-        # A photo may be called as one of the format's files, which then took its place.
+        # A photo can have the name of one of the format's files, which has then replaced it.
         found = sorted(path for path in out.rglob("*") if path.is_file() and path.name.endswith(ending))
-        files = [path for path in found if sent.get(path) != path.stat().st_ino]
+        files = [path for path in found if inodes.get(path) != path.stat().st_ino]
         if not files:
             raise UserError(f"The format {format} writes no file whose name ends with {ending!r}.")
         if len(files) == 1:
