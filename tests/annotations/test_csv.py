@@ -40,7 +40,7 @@ def test_evaluate_warns_of_the_first_row_that_matches_no_photo(tmp_path, monkeyp
     warnings, reporter = [], Reporter()
     reporter.warning = warnings.append
     evaluate("photos", boxes="boxes.csv", unseen=True, reporter=reporter)
-    expected = "2 annotations match no photo in photos; the first: cat/gone.png: boxes.csv, row 3."
+    expected = "Annotations that match no photo in photos: 2, the first cat/gone.png: boxes.csv, row 3."
     assert warnings[:1] == [expected]
 
 

@@ -149,7 +149,7 @@ def test_a_truncated_or_missing_shard_is_an_error(packed, tmp_path) -> None:
 
 def test_missing_shards_give_a_one_sentence_error(tmp_path) -> None:
     for address in ("memory://nothing", "nosuch://bucket"):
-        with pytest.raises(UserError, match=f"There are no shards at {address}"):
+        with pytest.raises(UserError, match=f"Cannot read shards from {address}"):
             open_photos(address)
 
 

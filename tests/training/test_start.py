@@ -94,7 +94,7 @@ def test_a_folder_becomes_a_mapping_with_all_messages(tmp_path, make_folder, rec
     assert "--steps 2 --second-stage-steps 0 --area 0.5" in text
     assert text.count("Estimated time: about") == 1
     assert trained.origin in text
-    assert "Thinning L100: the sample set F of earlier classifiers uses at most" in text
+    assert "Earlier classifiers kept in memory (thinning L100): up to" in text
     assert trained.origin in (tmp_path / "run" / "run.log").read_text()
 
 

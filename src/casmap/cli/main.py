@@ -111,4 +111,4 @@ def casmap(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version and exit")
     ] = False,
 ) -> None:
-    """Saliency maps of photos that do not depend on a single classifier."""
+    """Masks and boxes for photos, learned from class labels alone."""

@@ -125,10 +125,11 @@ def print_correction(found: "CorrectionResult") -> None:
 def print_data(report: "DataReport", console: Console = console) -> None:
     """Print what `casmap data check` found."""
     each = sorted(report.classes.values())
+    median = f"{each[0]} to {each[-1]} photos, median {statistics.median(each):g}"
     lines = [
         f"Layout:     {report.understood}",
         f"Photos:     {report.photos}",
-        f"Classes:    {len(each)}, with {each[0]} to {each[-1]} photos, median {statistics.median(each):g}",
+        f"Classes:    {len(each)}, with {median if each[0] < each[-1] else f'{each[0]} photos each'}",
     ]
     if each[0] < each[-1]:
         few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]

@@ -46,7 +46,7 @@ def classifier(
     data: Data, out: Out = Path("runs/classifier"), recipe: RecipeName = None, resume: Resume = False,
     labels: Labels = None, boxes: OldLabels = None, split: Split = None, changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
-    """Train only a classifier, the way train trains f(0), for train --classifier or study figure3 --classifier."""
+    """Train only the initial classifier f(0), for `train --classifier` or `study figure3 --classifier`."""
     from casmap.training import start
 
     trained = start.train_classifier(

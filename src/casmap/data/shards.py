@@ -117,7 +117,9 @@ class Shards(PhotoSet):
             self._root = PurePosixPath(root)
             content = self._files.cat_file(str(self._root / INDEX))
         except (OSError, ValueError, ImportError) as error:
-            raise UserError(f"There are no shards at {address}: {_reason(error)}.") from error
+            raise UserError(
+                f"Cannot read shards from {address}: {_reason(error)}. Photos themselves must be in a local folder."
+            ) from error
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as index:
                 self.labels = index["labels"].astype(np.int64)

@@ -91,7 +91,7 @@ def evaluate(
     photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
     unmatched = [one.what for one in getattr(photos, "problems", ()) if one.kind is Kind.NO_PHOTO]
     if unmatched:
-        reporter.warning(f"{len(unmatched)} annotations match no photo in {data}; the first: {unmatched[0]}.")
+        reporter.warning(f"Annotations that match no photo in {data}: {len(unmatched)}, the first {unmatched[0]}.")
     given = [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
     if not given:
         raise UserError("No mapping was given to evaluate.")
@@ -105,8 +105,8 @@ def evaluate(
         unknown = [label for label in photos.classes if label not in mapper.classes]
         if unknown and mapper.network.predicts and not unseen:
             raise UserError(
-                f"The mapping {name} knows {len(mapper.classes)} classes, but not {unknown[0]!r}, one of the "
-                f"{len(photos.classes)} classes of these photos: add --unseen to evaluate without OM."
+                f"The mapping {name!r} was not trained on the class {unknown[0]!r} of these photos: add unseen "
+                "(--unseen) to measure boxes and masks without the predicted class."
             )
     return compare(photos, mappers, area=area, size=size, reporter=reporter)
 

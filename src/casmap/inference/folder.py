@@ -106,7 +106,11 @@ def _extract(
                 for done in pipeline.rest():
                     keep(done)
         if stopped is None and not written:
-            raise UserError(f"None of {len(paths) or len(skipped)} photos can be read. The first error: {skipped[0]}")
+            raise UserError(
+                f"No photo could be read: {skipped[0]}"
+                if len(skipped) == 1
+                else f"None of {len(skipped)} photos could be read; the first: {skipped[0]}"
+            )
         lines.writelines(json.dumps(earlier[photo]) + "\n" for photo in earlier if photo in again)
     if stopped is not None:
         raise stopped

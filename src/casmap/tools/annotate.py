@@ -46,7 +46,7 @@ def annotate(
     out, written = Path(out), FORMATS[format]
     with locked(out, reporter):
         if any(path.name != LOCK for path in out.iterdir()):
-            raise UserError(f"{out} is not empty: choose another out (--out).")
+            raise UserError(f"{out} is not empty: choose another folder (--out).")
         photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
         paths, skipped = to_map(photos)
         if classes not in get_args(Classes):
@@ -58,7 +58,7 @@ def annotate(
         if classes == "predicted" and not mapper.network.predicts:
             raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
         if not paths:
-            raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
+            raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
         base = base_folder(photos)
         names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
         loose = [name for name in names.values() if len(name.parts) == 1]
@@ -80,6 +80,6 @@ def annotate(
                 labelled += done.made
                 skipped += done.skipped
         if not labelled:
-            raise UserError(f"None of the {len(skipped)} photos can be read; the first: {skipped[0]}")
+            raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
         path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
         return AnnotationResult(path, labelled, skipped)

@@ -77,8 +77,8 @@ class CheckResult:
             )
         if own["inpainted"] > own[WHOLE] / 2:
             found.append(
-                f"With the masked pixels inpainted the classifier is still correct in {own['inpainted']:.0%}: much of "
-                "the evidence lies outside the masks."
+                f"With the masked pixels inpainted the classifier still recognizes {own['inpainted']:.0%} of "
+                "the photos: much of the evidence lies outside the masks."
             )
         return found
 

@@ -112,14 +112,15 @@ def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -
     }
     if (every := recipe.thinning.removeprefix("L")).isdecimal():
         meanings["thinning"] += f"; {recipe.thinning} keeps the classifier of every {every}th step"
-        reasons["thinning"] = f"here of every {recipe.period} steps, the option period" if recipe.period else ""
+        reasons["thinning"] = f"here one in {recipe.period}: the option period" if recipe.period else ""
     if recipe.area is None:
         meanings["lambda_r"] = "weight of a mask's area; a higher weight makes smaller masks"
     else:
         meanings["area"] = "share of a photo that the masks of Algorithm 1 cover"
         reasons["area"] = "a default: without boxes, the size of the objects is unknown"
-    if recipe.second_stage_steps:
+    if recipe.algorithm_side < recipe.size:
         meanings["algorithm_size"] = "side of the images in Algorithm 1, in pixels; smaller images are faster"
+    if recipe.second_stage_steps:
         meanings["second_stage_steps"] = "steps of the second stage, which learns how large objects are; 0 skips it"
     reasons |= {name: "your choice" for name in meanings if name in changes}
     return [

@@ -118,7 +118,7 @@ def run_algorithm1(
     """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run."""
     state = set_up(to_device(first, run.device), recipe, kind, run.processes)
     memory = megabytes(first, state.samples.thinning, recipe.sample_limit)
-    run.message(f"Thinning {recipe.thinning}: the sample set F of earlier classifiers uses at most {memory:.0f} MB.")
+    run.message(f"Earlier classifiers kept in memory (thinning {recipe.thinning}): up to {memory:.0f} MB.")
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
         smallest_crop=recipe.smallest_crop, flip=recipe.flip, rank=run.processes.rank, ranks=run.processes.ranks,
@@ -136,8 +136,8 @@ def run_algorithm1(
     area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warning(
-            f"The masks cover {area:.3f} of the photos, not {recipe.area} as requested: try more steps (--steps) or "
-            "another seed (--seed)."
+            f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} (--area). Train for "
+            "more steps (--steps)."
         )
     encoder = state.mapping.encoder or state.classifier
     predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify

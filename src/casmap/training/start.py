@@ -130,7 +130,7 @@ def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet
         return photos, []
     problems = photos.problems if isinstance(photos, PhotoFolder) else []
     skipped = [problem.what for problem in problems if problem.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
-    warning = f"Skipping {len(skipped)} photos, the first: {''.join(skipped[:1])}. List them: casmap data check {data}"
+    warning = f"Skipping {len(skipped)} photos, the first: {''.join(skipped[:1])}. Reasons: casmap data check {data}"
     return Readable(photos), [warning] * bool(skipped)
 
 
