@@ -27,6 +27,8 @@ def _command(origin: dict[str, object], wanted: str) -> str:
     "pip install --editable '/home/me/casmap[serve]'"
     >>> _command({"url": "file:///tmp/casmap-0.2.0-py3-none-any.whl", "archive_info": {}}, "[serve]")
     "pip install 'casmap[serve] @ file:///tmp/casmap-0.2.0-py3-none-any.whl'"
+    >>> _command({"url": "https://host/casmap", "vcs_info": {"vcs": "git", "commit_id": "0b880db"}}, "[serve]")
+    "pip install 'casmap[serve] @ git+https://host/casmap@0b880db'"
     >>> _command({}, "[serve]")
     "pip install 'casmap[serve]'"
     """
@@ -38,4 +40,6 @@ def _command(origin: dict[str, object], wanted: str) -> str:
 
         editable = "--editable " if folder.get("editable") else ""
         return f"pip install {editable}'{url2pathname(url.removeprefix('file://'))}{wanted}'"
+    if isinstance(vcs := origin.get("vcs_info"), dict):
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     return f"pip install 'casmap{wanted} @ {url}'"

@@ -111,9 +111,10 @@ def _installed() -> Any:
 
     Searching the files first takes 5 ms; importing importlib.metadata and reading all entry points takes 40 ms.
     """
-    files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
-    if not any(b"[casmap." in file.read_bytes() for file in files):
-        return None
-    from importlib.metadata import entry_points
+    for file in (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt")):
+        with suppress(OSError):  # a file that cannot be read names no plugin
+            if b"[casmap." in file.read_bytes():
+                from importlib.metadata import entry_points
 
-    return entry_points()
+                return entry_points()
+    return None

@@ -162,7 +162,7 @@ from casmap.annotations.format import Format
 from casmap.annotations.types import Annotations
 
 def write(photos, labels, out, options):
-    out.mkdir()
+    out.mkdir(exist_ok=True)
     (out / "all.dots").write_text("".join(f"{photo.name}: {len(photo.objects)}\\n" for photo in photos))
     return out / "all.dots"
 

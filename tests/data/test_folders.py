@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UnreadableImage, UserError
+from casmap.io.outputs import WRITTEN
 
 # Boxes in a photo of 16 x 12, in any fractions of a pixel.
 BOXES = st.lists(
@@ -152,15 +153,17 @@ def test_maps_and_runs_that_casmap_wrote_are_no_classes(pets):
     photo(pets / "runs" / "casm" / "figure.png")  # casmap train --out runs/casm
     (pets / "runs" / "casm" / "recipe.json").write_text(json.dumps({"backbone": "lite0", "steps": 9}))
     photo(pets / "annotations" / "images" / "a.png")  # casmap annotate --format yolo
-    (pets / "annotations" / "labels").mkdir()
-    (pets / "annotations" / "data.yaml").touch()
+    (pets / "annotations" / "data.yaml").write_bytes(b"train: images\n" + WRITTEN)
     assert PhotoFolder(pets).names == before
     assert PhotoFolder(pets).classes == ["cat", "dog"]
     assert PhotoFolder(pets).problems == []
 
 
 def test_a_file_of_another_program_hides_no_photos(pets):
+    photo(pets / "cat" / "images" / "b.png")
+    (pets / "cat" / "labels").mkdir()
     before = PhotoFolder(pets).names
+    (pets / "cat" / "data.yaml").write_text("train: images\n")  # a YOLO data set of another tool
     (pets / "cat" / "boxes.jsonl").write_text('{"image": "a.png"}\n')
     (pets / "dog" / "recipe.json").write_text('{"flour": 500}')
     assert PhotoFolder(pets).names == before

@@ -326,10 +326,10 @@ def test_training_uses_classes_from_annotations_and_never_reads_boxes(tmp_path, 
     messages, reporter, boxes = [], Reporter(), tmp_path / "instances.json"
     reporter.message = messages.append
     options = {**small, "backbone": "test_resnet", "pretrained": False}
-    trained = train(tmp_path / "photos", out=tmp_path / "run", boxes=boxes, reporter=reporter, **options)
+    trained = train(tmp_path / "photos", out=tmp_path / "run", labels=boxes, reporter=reporter, **options)
     assert trained.mapping.exists()
     assert "Found 2 photos of 2 classes." in messages
-    assert any(f"--boxes {boxes}" in line for line in messages)
+    assert any(f"--labels {boxes}" in line for line in messages)
 
 
 def test_training_names_loose_photos_and_ignores_maps(tmp_path):

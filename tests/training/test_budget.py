@@ -39,7 +39,7 @@ def test_for_a_folder_of_pngs_every_option_is_chosen_and_explained(tmp_path, mak
     assert first_steps.startswith("first_steps = 200: training steps of f(0), the initial classifier")
     assert steps.startswith("steps = 200: steps of Algorithm 1, ")
     assert steps.endswith("(the minimum)")  # no time limit that the run might not keep
-    assert "L100 keeps the classifier of every 100th step (here of every 6 steps" in thinning
+    assert "L100 keeps the classifier of every 100th step (here one in 6" in thinning
     assert area.startswith("area = 0.5: share of a photo")
 
 
@@ -50,9 +50,9 @@ def test_pretrained_weights_are_chosen_if_they_are_available(tmp_path, monkeypat
     assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
     assert lines[0] == "backbone = lite0: the network of the classifier (cpu, pretrained weights)"
     assert lines[2].startswith("first_steps = 0: fit only the last layer of f(0), the initial classifier")
-    algorithm_size, second_stage_steps = lines[-2:]
-    assert algorithm_size.startswith("algorithm_size = 160: side of the images in Algorithm 1")
-    assert second_stage_steps.startswith("second_stage_steps = 600: steps of the second stage, which learns")
+    assert recipe.algorithm_side == recipe.size  # photos of 12 pixels: no smaller size to explain
+    assert not any(line.startswith("algorithm_size") for line in lines)
+    assert lines[-1].startswith("second_stage_steps = 600: steps of the second stage, which learns")
 
 
 def test_options_that_the_user_sets_stay(tmp_path, make_folder) -> None:

@@ -41,7 +41,8 @@ class Format:
 
     recognises: takes a file or folder; returns whether it has this format.
     read: takes the file or folder, the folder of the photos, and their names; returns the annotations.
-    write: takes photos, all classes, a folder and options; returns the file or folder to open, which `read` accepts.
+    write: takes photos, all classes, a folder, which may exist, and options; returns the file or folder to open, which
+    `read` accepts.
     """
 
     recognises: Callable[[Path], bool]

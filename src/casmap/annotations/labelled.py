@@ -77,5 +77,6 @@ def _copy(source: int, target: int) -> None:
     with suppress(OSError, AttributeError):  # not Linux, or two file systems
         while os.copy_file_range(source, target, 2**30):
             pass
-    while part := os.read(source, 2**20):  # from where the kernel stopped
-        os.write(target, part)
+    while part := memoryview(os.read(source, 2**20)):  # from where the kernel stopped
+        while part:
+            part = part[os.write(target, part) :]

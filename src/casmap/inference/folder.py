@@ -15,6 +15,8 @@ from casmap.inference.components import binary_mask, is_flat, largest_box
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.pipeline import BATCH, Finished, Pipeline
 from casmap.inference.views import VIEWS, grey, view_paths, write_views
+from casmap.install_hint import install_hint
+from casmap.io import heic
 from casmap.io.arrays import Window
 from casmap.io.atomic import whole_file
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
@@ -170,5 +172,11 @@ def to_map(photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) ->
     found = [path for path in found if path.suffix.lower() not in UNSUPPORTED_SUFFIXES]
     stems = {path.with_suffix("") for path in found}
     return found, errors + [
-        f"{path} has an unsupported format." for path in unsupported if path.with_suffix("") not in stems
+        f"{path} has an unsupported format{_heic_hint(path)}."
+        for path in unsupported
+        if path.with_suffix("") not in stems
     ]
+
+
+def _heic_hint(path: Path) -> str:
+    return f" (HEIC needs {install_hint('heic')})" if path.suffix.lower() in heic.SUFFIXES else ""

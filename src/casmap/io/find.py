@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from casmap.errors import UserError
+from casmap.io import heic
 from casmap.io.images import IMAGE_SUFFIXES, is_url
 
 # Photos that casmap does not open, but reports. Raw files start like TIFF files: Pillow would open their thumbnail.
-UNSUPPORTED_SUFFIXES = frozenset((".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"))
+RAW_SUFFIXES = (".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf")
+UNSUPPORTED_SUFFIXES = frozenset((*RAW_SUFFIXES, *heic.SUFFIXES)) - IMAGE_SUFFIXES
 
 
 def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] | None = None) -> list[Path]:
@@ -70,13 +72,13 @@ def base_folder(sources: Iterable[str | os.PathLike[str]]) -> Path:
     """
     folders = []
     for source in sources:
-        path = Path(os.path.abspath(source))
+        path = Path(source)
         if path.is_file():
             path = path.parent
         elif not path.exists():
             while glob.has_magic(str(path)):
                 path = path.parent
-        folders.append(path)
+        folders.append(os.path.abspath(path))
     return Path(os.path.commonpath(folders))
 
 

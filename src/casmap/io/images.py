@@ -6,6 +6,7 @@ import os
 import re
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +34,8 @@ FORMATS = {
     "JPEG2000": (".jp2", ".j2k"), "AVIF": (".avif",),
 }  # fmt: skip
 EXTRA_FORMATS = {"heic": ("HEIC", "pillow-heif"), "dicom": ("DICOM", "pydicom")}  # by extra: format and package
-IMAGE_SUFFIXES = frozenset((dicom.SUFFIX, *heic.SUFFIXES, *chain.from_iterable(FORMATS.values())))
+HEIC_SUFFIXES = heic.SUFFIXES if find_spec("pillow_heif") else ()  # otherwise unsupported, as raw files are
+IMAGE_SUFFIXES = frozenset((dicom.SUFFIX, *HEIC_SUFFIXES, *chain.from_iterable(FORMATS.values())))
 
 JPEG_QUALITY = 90
 ORIENTATION, SWAPPED = 0x0112, (5, 6, 7, 8)  # an EXIF tag, and its values that exchange width and height

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,9 +29,8 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
     >>> list(folder.iterdir())
     []
     """
-    new = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        new = not folder.exists()
         held = _acquire(folder / LOCK, reporter)
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
@@ -40,8 +38,9 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
         yield
     finally:
         if held is not None:
-            with suppress(OSError):
-                (folder / LOCK).unlink()  # while the lock is held: see _acquire
+            with suppress(OSError):  # while the lock is held, and only if it is this one: see _acquire
+                if os.path.samestat(os.fstat(held), os.stat(folder / LOCK, follow_symlinks=False)):
+                    (folder / LOCK).unlink()
             os.close(held)
         if new:
             with suppress(OSError):  # it is not empty
@@ -55,7 +54,13 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
     except ImportError:  # not a POSIX system
         return None
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        path.parent.mkdir(parents=True, exist_ok=True)  # another process may have just removed it
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        except FileNotFoundError:
+            continue
+        except PermissionError:  # a file that another user's killed process left
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -73,9 +78,10 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
         # Another process may have removed the file between open and flock: then this lock protects nothing.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False)):
-                os.truncate(file, 0)
                 about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%H:%M:%S")}
-                os.pwrite(file, json.dumps(about | {"command": Path(sys.argv[0]).name}).encode(), 0)
+                with suppress(OSError):  # opened only to read
+                    os.truncate(file, 0)
+                    os.pwrite(file, json.dumps(about).encode(), 0)
                 return file
         os.close(file)
 

@@ -11,6 +11,7 @@ from casmap.io.names import file_name
 
 BOXES = "boxes.jsonl"  # one line for each map in a folder
 RECIPE = "recipe.json"  # of a training run
+WRITTEN = b"# written by casmap\n"  # the last line of YOLO's data.yaml
 # How the names of a map's files end, after the name in its line.
 MAP_ENDINGS = ("mask.png", "mask.dcm", "overlay.jpg", "masked-in.png", "masked-out.png", "inpainted.png")
 
@@ -54,10 +55,11 @@ def is_output(folder: Path) -> bool:
     >>> is_output(Path("missing"))
     False
     """
-    if (folder / "data.yaml").is_file() and (folder / "labels").is_dir():  # casmap annotate --format yolo
-        return True
-    if (folder / "JPEGImages").is_dir() and (folder / "Annotations").is_dir():  # casmap annotate --format voc
-        return True
+    for name in ("data.yaml", "ImageSets/Main/all.txt"):  # casmap annotate --format yolo, voc
+        with suppress(OSError), open(folder / name, "rb") as file:
+            file.seek(-min(len(WRITTEN), file.seek(0, os.SEEK_END)), os.SEEK_END)
+            if file.read() == WRITTEN or (name.endswith("all.txt") and (folder / "Annotations").is_dir()):
+                return True
     try:
         recipe = json.loads((folder / RECIPE).read_text())
     except (OSError, ValueError):

@@ -60,7 +60,7 @@ class Run:
             before = set(self.folder.iterdir())
             if not self.resumed:
                 if (self.folder / "recipe.json").exists():  # another process started a run here meanwhile
-                    raise holds_run(self.folder)
+                    raise UserError(f"Another process has just written a run to {self.folder}: run the command again.")
                 write_whole(self.folder / "recipe.json", self.recipe.to_json())
                 write_whole(saved, description)
             elif saved.exists() and saved.read_text() != description:

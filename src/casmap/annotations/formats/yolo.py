@@ -24,6 +24,7 @@ from casmap.annotations.types import (
 )
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.outputs import WRITTEN
 
 FILE = "data.yaml"
 WHOLE: Size = (1, 1)  # the size of a photo in relative coordinates
@@ -94,9 +95,12 @@ def write(
 ) -> Path:
     """Write images/ (copies of the photos), labels/, data.yaml, and the splits train.txt and val.txt.
 
-    Each photo is in one split only, chosen by a hash of its name, so it stays there when photos are added. Without
+    Each photo is in one split only, chosen by a hash of its name, so it stays there when photos are added
+    (except in sets so small that a split would be empty). Without
     photos for val, data.yaml has no `val`; Ultralytics requires one.
     """
+    if broken := [photo.name for photo in photos if Path(photo.name).name.splitlines() != [Path(photo.name).name]]:
+        raise UserError(f"The lists of YOLO cannot represent the name {broken[0]!r}: rename the photo.")
     names = copy_photos(photos, out / "images")
     for photo in photos:
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
@@ -108,12 +112,10 @@ def write(
             files = [photo.file for photo in photos if (photo.name in val) == inside]
             # Ultralytics replaces ./ by the folder of the list.
             lines = [f"./images/{names[file]}{file.suffix}" for file in files]
-            if unlisted := [line for line in lines if line.splitlines() != [line]]:
-                raise UserError(f"The lists of YOLO cannot represent the name {unlisted[0]!r}: rename the photo.")
             write_whole(out / f"{split}.txt", "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
     # Every JSON string is a YAML string, whatever characters a class name has.
     classes = "".join(f"  {number}: {json.dumps(label)}\n" for number, label in enumerate(labels))
-    write_whole(out / FILE, f"{splits}names:\n{classes}")
+    write_whole(out / FILE, f"{splits}names:\n{classes}".encode() + WRITTEN)
     return out / FILE
 
 
