@@ -11,7 +11,7 @@ import numpy as np
 
 from casmap.data.photos import Subset
 from casmap.data.sources import open_photos
-from casmap.evaluation.numbers import paired_interval
+from casmap.evaluation.numbers import paired_difference, points
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.memory import reuse_memory
 from casmap.tools.correct import agreement, train_on_corrections
@@ -27,10 +27,9 @@ def main(mapping: str, data: str, masks: str) -> None:
     few, others = (Subset(photos, np.sort(order[a:b])) for a, b in ((0, CORRECTED), (CORRECTED, CORRECTED + OTHERS)))
     trained = train_on_corrections(Path(mapping), few, out=Path(mkdtemp()) / "corrected")
     before, after = (agreement(SaliencyMapper.load(file), others).ious for file in (mapping, trained))
-    low, high = paired_interval(after, before)
     print(
         f"IoU on {len(others)} others: {100 * before.mean():.1f} before, {100 * after.mean():.1f} after, "
-        f"{100 * (after - before).mean():+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+        f"{points(paired_difference(after, before))}"
     )
 
 

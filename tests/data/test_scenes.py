@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.data.scenes import MAX_CLASSES, PARTS, Scenes, _designs
+from casmap.data.scenes import DESIGNS, MAX_CLASSES, PARTS, Scenes
 from casmap.errors import UserError
 
 SIZE = 32
@@ -116,12 +116,12 @@ def test_names_are_distinct_and_begin_with_the_class(first, classes):
 
 @pytest.mark.parametrize("part", range(len(PARTS)))
 def test_form_and_hue_of_each_part_belong_to_one_class_only(part):
-    assert len(set(_designs(part))) == MAX_CLASSES
+    assert len(set(DESIGNS[part])) == MAX_CLASSES
 
 
 @pytest.mark.parametrize("part", range(len(PARTS)))
 def test_the_designs_of_two_kinds_of_parts_are_not_the_same_list(part):
-    assert _designs(part) != _designs((part + 1) % len(PARTS))
+    assert DESIGNS[part] != DESIGNS[(part + 1) % len(PARTS)]
 
 
 @pytest.mark.parametrize("part", range(len(PARTS)))

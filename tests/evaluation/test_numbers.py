@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.evaluation import numbers
-from casmap.evaluation.numbers import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic, paired_interval
+from casmap.evaluation.numbers import bootstrap_interval, bootstrap_of_sums, bootstrap_statistic, paired_difference
 
 ERRORS = (np.random.default_rng(7).random(400) < 0.36).astype(np.float64)
 
@@ -65,15 +65,15 @@ def test_pairs_cancel_what_is_hard_for_both() -> None:
     random = np.random.default_rng(5)
     hardness = random.random(200)
     a, b = hardness + 0.05 + 0.01 * random.standard_normal(200), hardness
-    low, high = paired_interval(a, b)
-    assert 0.045 < low < 0.05 < high < 0.055
-    assert bootstrap_interval(a)[0] < bootstrap_interval(b)[1]  # paired_difference, they overlap
-    assert paired_interval(b, a) == pytest.approx((-high, -low))
+    found, reverse = paired_difference(a, b), paired_difference(b, a)
+    assert 0.045 < found.low < 0.05 < found.high < 0.055
+    assert bootstrap_interval(a)[0] < bootstrap_interval(b)[1]  # unpaired, they overlap
+    assert (reverse.low, reverse.high) == pytest.approx((-found.high, -found.low))
 
 
 def test_pairs_have_the_same_images() -> None:
     with pytest.raises(ValueError, match="same images"):
-        paired_interval(np.ones(3), np.ones(4))
+        paired_difference(np.ones(3), np.ones(4))
 
 
 def test_statistic_of_a_mean_is_the_interval_of_the_mean() -> None:

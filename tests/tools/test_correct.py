@@ -11,7 +11,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.localization import mask_iou
-from casmap.evaluation.numbers import paired_interval
+from casmap.evaluation.numbers import paired_difference
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
 from casmap.tools.correct import Agreement, Corrected, agreement, correct, corrected_mask, train_on_corrections
@@ -32,7 +32,7 @@ def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_
     few, others = Subset(photos, np.arange(24)), Subset(photos, np.arange(24, 120))
     path = train_on_corrections(trained, few, out=tmp_path / "out", steps=60)
     before, after = (agreement(SaliencyMapper.load(file), others).ious for file in (trained, path))
-    assert paired_interval(after, before)[0] > 0.01
+    assert paired_difference(after, before).low > 0.01
     (old, _), (new, about) = load_mapping(trained), load_mapping(path)
     for a, b in zip(old.encoder.state_dict().values(), new.encoder.state_dict().values(), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
+from casmap.training.lambda_r import LambdaR, paper_lambda_r
 
 
 def test_a_fixed_lambda_stays_whatever_it_sees() -> None:
-    fixed = FixedLambdaR(14.0)
+    fixed = LambdaR(14.0)
     for area in (0.0, 0.5, 1.0):
         fixed.observe(area)
     fixed.load_state_dict(fixed.state_dict())
@@ -49,7 +49,7 @@ class Plant:
         return float(np.clip(self.area + self.noise * self.random.normal(), 0, 1))
 
 
-def _settled(steer: AreaController, plant: Plant, steps: int, last: int) -> list[float]:
+def _settled(steer: LambdaR, plant: Plant, steps: int, last: int) -> list[float]:
     """The areas of the last batches."""
     areas = []
     for _ in range(steps):
@@ -69,13 +69,13 @@ def _settled(steer: AreaController, plant: Plant, steps: int, last: int) -> list
     seed=st.integers(0, 9),
 )
 def test_the_controller_settles_at_its_target(target, a, b, lag, noise, start, seed) -> None:
-    areas = _settled(AreaController(target, start), Plant(a, b, lag, noise, seed), steps=600, last=150)
+    areas = _settled(LambdaR(start, target), Plant(a, b, lag, noise, seed), steps=600, last=150)
     assert abs(np.mean(areas) - target) < 0.03
 
 
 def test_masks_too_large_make_a_pixel_dearer_and_masks_too_small_cheaper() -> None:
     for area, dearer in ((0.9, True), (0.1, False)):
-        steer = AreaController(0.5, 2.0)
+        steer = LambdaR(2.0, 0.5)
         prices = [steer.value]
         for _ in range(20):
             steer.observe(area)
@@ -85,7 +85,7 @@ def test_masks_too_large_make_a_pixel_dearer_and_masks_too_small_cheaper() -> No
 
 
 def test_it_begins_at_its_start_and_stays_there_at_its_target() -> None:
-    steer = AreaController(0.5, 2.0)
+    steer = LambdaR(2.0, 0.5)
     assert steer.value == 2.0
     for _ in range(50):
         steer.observe(0.5)
@@ -93,7 +93,7 @@ def test_it_begins_at_its_start_and_stays_there_at_its_target() -> None:
 
 
 def test_three_steps_by_hand() -> None:
-    steer = AreaController(0.3, 2.0)
+    steer = LambdaR(2.0, 0.3)
     steer.observe(0.4)  # running mean 0.4, e = 0.1; I = 0.1 * 0.1 = 0.01
     assert steer.value == pytest.approx(2 * exp(0.01 + 8 * 0.1))
     steer.observe(0.1)  # running mean 0.3 * 0.4 + 0.7 * 0.1 = 0.19, e = -0.11; I = 0.01 - 0.1 * 0.11 = -0.001
@@ -105,7 +105,7 @@ def test_three_steps_by_hand() -> None:
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50), st.floats(0.01, 0.99), st.floats(0.1, 20))
 def test_lambda_stays_finite_and_positive(areas, target, start) -> None:
-    steer = AreaController(target, start)
+    steer = LambdaR(start, target)
     for area in areas * 20:
         steer.observe(area)
         assert start * exp(-9 - 8) <= steer.value <= start * exp(9 + 1)
@@ -113,7 +113,7 @@ def test_lambda_stays_finite_and_positive(areas, target, start) -> None:
 
 @pytest.mark.parametrize(("stuck", "then"), [(1.0, 0.2), (0.0, 0.8)])
 def test_after_any_time_at_a_bound_it_comes_back(stuck, then) -> None:
-    steer = AreaController(0.5, 1.0)
+    steer = LambdaR(1.0, 0.5)
     for _ in range(10_000):
         steer.observe(stuck)
     held = steer.value
@@ -125,7 +125,7 @@ def test_after_any_time_at_a_bound_it_comes_back(stuck, then) -> None:
 @settings(deadline=None)
 @given(st.lists(st.floats(0, 1), max_size=20), st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_a_restored_controller_goes_on_as_if_nothing_had_been(before, after) -> None:
-    one, other = AreaController(0.3, 5.0), AreaController(0.3, 5.0)
+    one, other = LambdaR(5.0, 0.3), LambdaR(5.0, 0.3)
     for area in before:
         one.observe(area)
     other.load_state_dict(one.state_dict())

@@ -1,5 +1,7 @@
 """A run's folder: never overwritten, resumed only with the same options and photos, removed after an early error."""
 
+import json
+
 import pytest
 import torch
 
@@ -81,7 +83,7 @@ def test_resuming_without_a_run_starts_one(tmp_path) -> None:
     run = Run(tmp_path / "run", QUICK, resume=True)
     assert not run.resumed
     with run.started(PHOTOS):
-        assert (tmp_path / "run" / "recipe.json").read_text() == QUICK.to_json()
+        assert (tmp_path / "run" / "recipe.json").read_text() == json.dumps(QUICK.options(), indent=2)
 
 
 def _slip(folder, trained: bytes | None = None) -> None:

@@ -91,9 +91,6 @@ def find_baseline(name: str) -> Baseline:
     ('Selvaraju et al. 2017', 'excitation backprop')
     """
     wanted = "-".join(name.lower().split())
-    if wanted in BASELINES:
-        return BASELINES[wanted]
-    named = {"-".join(one.name.lower().split()): one for one in BASELINES.values()} | {
-        key.lower(): BASELINES[key] for key in BASELINES if key.lower() == wanted
-    }
-    return named[wanted] if wanted in named else BASELINES[wanted]
+    key = next((key for key in BASELINES if key.lower() == wanted), wanted)
+    titled = {} if key in BASELINES else {"-".join(one.name.lower().split()): one for one in BASELINES.values()}
+    return titled.get(wanted) or BASELINES[key]

@@ -8,10 +8,9 @@ The paper minimises |g(x) - b|^2 over a million boxes; with a few hundred that o
 than the box of the whole photo (experiment 42). It is the only baseline that is trained on boxes.
 """
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torchvision.ops import box_convert
 
 from casmap.baselines import BASELINES, Baseline, TrainingData
 from casmap.data.batches import normalised
@@ -40,7 +39,7 @@ def learn(data: TrainingData) -> BoxRegression:
     """Fit to images (n, S, S, 3) with boxes (n, 4), x0, y0, x1, y1 in pixels, and to their mirror images."""
     f = data.classifier
     images = normalised(data.images, f.mean, f.std)
-    targets = torch.tensor([shares(box, images.shape[-1]) for box in data.boxes], dtype=torch.float32)
+    targets = box_convert(torch.from_numpy(data.boxes) / images.shape[-1], "xyxy", "cxcywh").float()
     with torch.no_grad():
         batches = [*torch.split(images, BATCH), *torch.split(images.flip(-1), BATCH)]
         found = torch.cat([last_features(f, batch)[0] for batch in batches])
@@ -82,26 +81,12 @@ def overlap(found: Tensor, boxes: Tensor) -> Tensor:
     >>> overlap(torch.tensor([[0.5, 0.5, 1.0, 1.0]]), torch.tensor([[0.25, 0.5, 0.5, 1.0]]))
     tensor([0.5000])
     """
-    a, b = _corners(found).clamp(0, 1), _corners(boxes)
+    a, b = box_convert(found, "cxcywh", "xyxy").clamp(0, 1), box_convert(boxes, "cxcywh", "xyxy")
     sides = torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])
     both = sides.clamp_min(0).prod(dim=1)
     either = sum((c[:, 2:] - c[:, :2]).clamp_min(0).prod(dim=1) for c in (a, b)) - both
-    return both / either
-
-
-def _corners(boxes: Tensor) -> Tensor:
-    centre, size = boxes[:, :2], boxes[:, 2:]
-    return torch.cat([centre - size / 2, centre + size / 2], dim=1)
-
-
-def shares(box: npt.NDArray[np.float64], side: int) -> list[float]:
-    """A box x0, y0, x1, y1 in an image of this side -> centre x and y, width, height, as shares.
-
-    >>> shares(np.array([0, 0, 50, 100]), 100)
-    [0.25, 0.5, 0.5, 1.0]
-    """
-    x0, y0, x1, y1 = (float(edge) / side for edge in box)
-    return [(x0 + x1) / 2, (y0 + y1) / 2, x1 - x0, y1 - y0]
+    overlaps: Tensor = both / either
+    return overlaps
 
 
 def filled(boxes: Tensor, height: int, width: int) -> Tensor:

@@ -85,8 +85,7 @@ class Canvas:
 
 def head(canvas: Canvas, place: Floats, angle: float, length: float, form: int, colour: Floats) -> int:
     """Paint a head in one of six outlines: disc, square, triangle, star, cross or moon; return the layer's number."""
-    outlines = (_CIRCLE, _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _MOON)
-    outline = _turn(outlines[form] * 0.19 * length, angle)
+    outline = _turn(_OUTLINES[form] * 0.19 * length, angle)
     layer = canvas.paint(canvas.shape(place + outline * 1.12), colour * 0.25)  # a dark rim
     inside = canvas.shape(place + outline * 0.88)
     canvas.colours += inside[..., None] * (colour - canvas.colours)
@@ -151,6 +150,7 @@ _CROSS: Floats = np.array([
     (-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35),
     (0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35),
 ])  # fmt: skip
+_OUTLINES = (_CIRCLE, _SQUARE * 0.85, _star(3, 0.5) * 1.15, _star(5, 0.45) * 1.15, _CROSS, _MOON)  # of heads
 _PATTERNS: tuple[Callable[[Floats, Floats], npt.NDArray[np.bool_]], ...] = (
     lambda x, y: np.sin(x * 7) > 0,
     lambda x, y: np.sin(y * 7) > 0,

@@ -93,11 +93,20 @@ def few_of_each(photos: PhotoSet, count: int, seed: int) -> Subset:
     [2, 2, 2]
     """
     order = np.random.default_rng(seed).permutation(len(photos))
-    ranks = np.empty(len(photos), np.int64)  # of each photo among the photos of its class, in random order
-    for label in range(len(photos.classes)):
-        own = order[photos.labels[order] == label]
-        ranks[own] = np.arange(len(own))
-    return Subset(photos, np.flatnonzero(ranks < count))
+    return Subset(photos, np.sort(order[ranks_in_class(photos.labels[order]) < count]))
+
+
+def ranks_in_class(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many items with the same label come before each item: (N,) -> (N,).
+
+    >>> ranks_in_class(np.array([0, 1, 0, 0]))
+    array([0, 0, 1, 2])
+    """
+    order = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels)
+    ranks = np.empty_like(labels)
+    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
 
 
 class Readable(PhotoSet):

@@ -6,8 +6,7 @@ classifier can therefore use one part and ignore the rest, as classifiers of dog
 of them. Nothing is stored: image number i of a seed is always the same.
 """
 
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -26,21 +25,20 @@ Variant = Literal["plain", "twins", "split-twins"]
 Half = Literal["left", "right"]
 
 
-@dataclass(frozen=True)
-class Scene:
-    """One image with its boxes, mask and sufficient parts."""
+# For each part, the shape and the hue of each class: a fixed shuffle of all pairs.
+DESIGNS = [
+    [divmod(int(pair), HUES) for pair in np.random.default_rng([2020, part]).permutation(MAX_CLASSES)]
+    for part in range(len(PARTS))
+]
 
-    image: npt.NDArray[np.uint8]  # (H, W, 3)
-    boxes: npt.NDArray[np.float64]  # (n, 4)
+
+@dataclass(frozen=True)
+class Scene(Annotation):
+    """The annotation of one image, and the image."""
+
+    image: npt.NDArray[np.uint8] = field(kw_only=True)  # (H, W, 3)
     mask: npt.NDArray[np.uint8]  # (H, W): 0 or 255
     parts: npt.NDArray[np.bool_]  # (P, H, W)
-
-
-@lru_cache
-def _designs(part: int) -> list[tuple[int, int]]:
-    """Return the (shape, hue) of one part for each class: a fixed shuffle of all pairs, different for each part."""
-    pairs = [(form, hue) for form in range(MAX_CLASSES // HUES) for hue in range(HUES)]
-    return [pairs[i] for i in np.random.default_rng([2020, part]).permutation(MAX_CLASSES)]
 
 
 class Scenes(PhotoSet):
@@ -92,8 +90,7 @@ class Scenes(PhotoSet):
 
     def annotation(self, index: int) -> Annotation:
         """Return boxes, mask and sufficient parts of image number `index`."""
-        scene = self.scene(index)
-        return Annotation(scene.boxes, scene.mask, scene.parts)
+        return self.scene(index)
 
 
 def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, width: int) -> Scene:
@@ -107,17 +104,16 @@ def _draw(key: tuple[int, int], kind: int, parts: tuple[int, ...], height: int, 
     mask = visible.any(axis=0) | (canvas.layers == body)
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     box = np.array([[columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]], dtype=np.float64)
-    return Scene(canvas.develop(rng), box, mask.astype(np.uint8) * 255, visible)
+    return Scene(box, mask.astype(np.uint8) * 255, visible, image=canvas.develop(rng))
 
 
 def _side_by_side(left: Scene, right: Scene) -> Scene:
     """Join two scenes side by side; each half keeps its own box and parts."""
-    image = np.concatenate([left.image, right.image], axis=1)
     middle, rest = left.image.shape[1], right.image.shape[1]
     boxes = np.concatenate([left.boxes, right.boxes + np.array([middle, 0, middle, 0])])
-    mask = np.concatenate([left.mask, right.mask], axis=1)
     parts = [np.pad(left.parts, ((0, 0), (0, 0), (0, rest))), np.pad(right.parts, ((0, 0), (0, 0), (middle, 0)))]
-    return Scene(image, boxes, mask, np.concatenate(parts))
+    mask, image = np.hstack([left.mask, right.mask]), np.hstack([left.image, right.image])
+    return Scene(boxes, mask, np.concatenate(parts), image=image)
 
 
 def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tuple[int, list[int]]:
@@ -132,7 +128,7 @@ def _creature(canvas: Canvas, rng: Rng, kind: int, parts: tuple[int, ...]) -> tu
     places = (centre + along * 0.33 * length, centre, centre - along * 0.34 * length)
     layers = []
     for part in parts:
-        form, hue = _designs(part)[kind]
+        form, hue = DESIGNS[part][kind]
         strength = STRENGTHS[part] if len(parts) > 1 else 1.0  # a single part has saturated colours
         colour = canvas.hue(rng, (hue + 0.3 * part) / HUES, strength)
         layers.append(PARTS[part](canvas, places[part], angle, length, form, colour))

@@ -11,6 +11,7 @@ RESAMPLES = 2000
 # Indices drawn at once: 32 MB, whatever the number of images.
 CHUNK = 4_000_000
 Interval = tuple[float, float]
+Indices = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,17 @@ def mean_of(values: npt.ArrayLike) -> Number:
 
 
 def paired_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
-    """The mean over photos of first - second, with its 95 % interval.
+    """The mean over photos of first - second, with its 95 % interval: (N,), (N,) -> Number.
 
-    >>> paired_difference([0.0, 1.0], [1.0, 1.0]).value
-    -0.5
+    The difficulty of a photo cancels, so this interval is narrower than the difference of two separate intervals.
+
+    >>> paired_difference([0.75, 1.0, 0.5], [0.5, 0.75, 0.25])  # the same difference for all
+    Number(value=0.25, low=0.25, high=0.25)
     """
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    return Number(float((a - b).mean()), *paired_interval(a, b))
+    if a.shape != b.shape:
+        raise ValueError(f"Paired values need the same images on both sides, not {len(a)} and {len(b)}.")
+    return mean_of(a - b)
 
 
 def percent(number: Number) -> str:
@@ -93,19 +98,6 @@ def bootstrap_interval(
     return _interval(len(values), lambda drawn: values[drawn].mean(axis=1, dtype=np.float64), seed, resamples, level)
 
 
-def paired_interval(a: npt.NDArray[np.floating], b: npt.NDArray[np.floating]) -> Interval:
-    """Bootstrap interval of mean(a - b) for two methods on the same images: (N,), (N,) -> (low, high).
-
-    The difficulty of an image cancels, so this interval is narrower than the difference of two separate intervals.
-
-    >>> paired_interval(np.array([0.75, 1.0, 0.5]), np.array([0.5, 0.75, 0.25]))  # the same difference for all
-    (0.25, 0.25)
-    """
-    if a.shape != b.shape:
-        raise ValueError(f"Paired values need the same images on both sides, not {len(a)} and {len(b)}.")
-    return bootstrap_interval(np.subtract(a, b, dtype=np.float64))
-
-
 def bootstrap_statistic(
     items: npt.NDArray[Any], statistic: Callable[[npt.NDArray[Any]], float], seed: int = 0, resamples: int = RESAMPLES
 ) -> Interval:
@@ -131,7 +123,7 @@ def bootstrap_of_sums(
     """
     flat = items.reshape(len(items), items[0].size).astype(np.float64)
 
-    def of_sums(drawn: npt.NDArray[np.int64]) -> list[float]:
+    def of_sums(drawn: Indices) -> list[float]:
         times = np.stack([np.bincount(each, minlength=len(items)) for each in drawn]).astype(np.float64)
         return [statistic(total) for total in (times @ flat).reshape(-1, *items.shape[1:])]
 
@@ -139,11 +131,7 @@ def bootstrap_of_sums(
 
 
 def _interval(
-    count: int,
-    statistics: Callable[[npt.NDArray[np.int64]], npt.ArrayLike],
-    seed: int,
-    resamples: int,
-    level: float = 0.95,
+    count: int, statistics: Callable[[Indices], npt.ArrayLike], seed: int, resamples: int, level: float = 0.95
 ) -> Interval:
     """Percentiles of the statistic over samples, which are index arrays (samples, count), as many at once as fit."""
     if count == 0:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
 
 import cv2
 import numpy as np
@@ -18,21 +17,11 @@ Map = npt.NDArray[np.floating]
 NO_RECTANGLE = (0, 0, 0, 0)  # grabCut ignores it with a mask
 
 
-class Rule(Protocol):
-    """A rule that turns maps into boxes."""
-
-    @property
-    def description(self) -> str:
-        """The pixels that it keeps, in words."""
-
-    def errors(self, predictions: Predictions, images: ImageArray) -> npt.NDArray[np.float64]:
-        """LE of each photo; images: (N, S, S, 3)."""
-
-
 @dataclass(frozen=True)
 class Threshold:
     """A rule that handles one photo at a time.
 
+    description: the pixels that it keeps, in words.
     all_components: the box encloses all kept pixels, not only the largest component.
     """
 
@@ -46,7 +35,7 @@ class Threshold:
         return tight_box(kept if self.all_components else largest_component(kept))
 
     def errors(self, predictions: Predictions, images: ImageArray) -> npt.NDArray[np.float64]:
-        """LE of each photo."""
+        """LE of each photo; images: (N, S, S, 3)."""
         with ThreadPoolExecutor() as pool:  # a graph cut takes a tenth of a second
             boxes = list(pool.map(self.box, predictions.masks, images))
         return localization_error(boxes, [truth.boxes for truth in predictions.truths])
@@ -64,6 +53,9 @@ class MeanThreshold:
     def errors(self, predictions: Predictions, images: ImageArray) -> npt.NDArray[np.float64]:
         """LE of each photo."""
         return own_alpha_errors(predictions, self.alphas, all_components=True)[0]
+
+
+Rule = Threshold | MeanThreshold
 
 
 def above_share(share: float) -> Threshold:

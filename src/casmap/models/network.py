@@ -28,9 +28,13 @@ class SaliencyNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Masks and logits of `images`, in one pass."""
-        forward = self.encoder.forward_stages_with_cam if self.decoder.with_cam else self.encoder.forward_stages
-        logits, stages = forward(images)
+        logits, stages = self.encode(images)
         return self.decoder(stages, images.shape[-2:]), logits
+
+    def encode(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The logits, and the stages from which the decoder computes the masks."""
+        with_cam = self.decoder.with_cam
+        return self.encoder.forward_stages_with_cam(images) if with_cam else self.encoder.forward_stages(images)
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W), as arrays."""

@@ -52,7 +52,7 @@ class Trainings:
         return done
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
-        made_of = json.dumps([names_of_0_1_0(json.loads(recipe.to_json())), describe(photos), given])
+        made_of = json.dumps([names_of_0_1_0(recipe.options()), describe(photos), given])
         return self.folder / f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
 
 

@@ -1,8 +1,6 @@
 """Train the decoder of a mapping on photos with corrected boxes or outlines, to improve its masks on all photos."""
 
-import copy
 import os
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.nn.functional import binary_cross_entropy
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Subset
@@ -20,9 +17,9 @@ from casmap.evaluation.evaluate import annotated_indices
 from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.files import load_mapping, save_mapping
-from casmap.models.network import SaliencyNetwork
 from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import one_cycle
+from casmap.training.second_stage import step_decoder
 
 STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
 SMALLEST_CROP = 0.5
@@ -92,10 +89,9 @@ class Agreement:
 
     def by_class(self) -> dict[str, tuple[int, float]]:
         """Number of photos and mean IoU of each class, the worst class first."""
-        found: dict[str, list[float]] = defaultdict(list)
-        for name, iou in zip(self.classes, self.ious, strict=True):
-            found[name].append(float(iou))
-        means = {name: (len(values), float(np.mean(values))) for name, values in found.items()}
+        classes = np.array(self.classes)
+        found = {name: self.ious[classes == name] for name in dict.fromkeys(self.classes)}
+        means = {name: (len(ious), float(ious.mean())) for name, ious in found.items()}
         return dict(sorted(means.items(), key=lambda item: item[1][1]))
 
 
@@ -135,23 +131,15 @@ def train_on_corrections(
         corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),
         seed=SEED, smallest_crop=SMALLEST_CROP,
     )  # fmt: skip
+    # Batch norms keep the statistics of the mapping: a few photos are not enough to estimate them.
     network.eval().requires_grad_(False)
-    decoder = copy.deepcopy(network.decoder).requires_grad_(True)
-    forward = network.encoder.forward_stages_with_cam if decoder.with_cam else network.encoder.forward_stages
-    optimizer = torch.optim.AdamW(decoder.parameters(), RATE, weight_decay=DECAY)
+    network.decoder.requires_grad_(True)
+    optimizer = torch.optim.AdamW(network.decoder.parameters(), RATE, weight_decay=DECAY)
     with reporter.progress("correcting", steps) as advance:
         for step, (batch, _) in enumerate(batches.between(0, steps)):
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
-            images, masks = batch[:, :3], batch[:, 3:]
-            with torch.no_grad():
-                _, stages = forward(images)
-            # Batch norms keep the statistics of the mapping: a few photos are not enough to estimate them.
-            loss = binary_cross_entropy(decoder.eval()(stages, images.shape[-2:]), masks.clamp(0, 1))
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
+            step_decoder(network, optimizer, batch[:, :3], batch[:, 3:].clamp(0, 1))
             advance()
-    trained = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
     kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training") if key in about}
-    save_mapping(path, trained, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
+    save_mapping(path, network, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
     return path

@@ -17,12 +17,13 @@ from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier, find_device, to_device
 from casmap.models.decoder import Decoder
+from casmap.models.network import SaliencyNetwork
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
 from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import CUT_PHOTOS, has_cam, step_second_stage
+from casmap.training.second_stage import CUT_PHOTOS, has_cam, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
 MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
@@ -189,8 +190,8 @@ def _time_steps(recipe: Recipe, classes: int, batch: int) -> StepTimes:
 
     def second_stage_step() -> None:
         decoder = to_device(Decoder(classifier.stage_channels, with_cam=True), device)
-        optimizer = torch.optim.AdamW(decoder.parameters())
-        step_second_stage(classifier.eval(), decoder, optimizer, images := random_images(recipe.size), images[:, :1])
+        network, images = SaliencyNetwork(classifier.eval(), decoder, [], True), random_images(recipe.size)
+        step_decoder(network, torch.optim.AdamW(decoder.parameters()), images, images[:, :1])
 
     @torch.no_grad()
     def pseudo_masks() -> None:

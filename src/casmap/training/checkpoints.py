@@ -1,7 +1,6 @@
 """Checkpoints, logs and the progress of a training stage that can be stopped and resumed at any step."""
 
 import csv
-import io
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 from casmap.data.batches import Batches
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.tabular import to_csv
 from casmap.models.files import read_tree, write_tree
 from casmap.training.distributed import is_lost
 from casmap.training.run import Run
@@ -106,11 +106,7 @@ class Log:
 
     def flush(self) -> None:
         """Write the CSV file atomically, with all digits, so that a resumed run reads the same numbers."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, self.rows[0] if self.rows else ["step"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: repr(v) if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
-        write_whole(self.path, text.getvalue())
+        write_whole(self.path, to_csv(self.rows) if self.rows else "step\n")
         self._tensorboard.flush()
 
     def close(self) -> None:

@@ -39,11 +39,16 @@ class Processes:
     """The processes of a run. With one process, all methods are trivial and free.
 
     rank: process 0 writes files and prints. The mean over processes of the means over parts is the mean over the
-    batch, because all parts have the same size. host: a folder shared by the processes on this host.
+    batch, because all parts have the same size. host: a folder shared by the processes on this host. restarted: whether
+    torchrun started the processes again after a failure.
     """
 
-    def __init__(self, rank: int = 0, ranks: int = 1, first_of_host: bool = True, host: Path | None = None) -> None:
+    def __init__(
+        self, rank: int = 0, ranks: int = 1, first_of_host: bool = True, host: Path | None = None,
+        restarted: bool = False,
+    ) -> None:  # fmt: skip
         self.rank, self.ranks, self.first_of_host, self.host = rank, ranks, first_of_host, host
+        self.restarted = restarted
 
     @property
     def first(self) -> bool:
@@ -176,7 +181,8 @@ def join_processes() -> Iterator[Processes]:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # if one process fails, torchrun terminates the others
     store, rank, ranks = next(rendezvous("env://", timeout=TIMEOUT))
     # A torchrun with --master-addr keeps its store when it restarts processes, with the addresses of the dead ones.
-    store = PrefixStore(f"attempt-{restart_count()}", store)
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = PrefixStore(f"attempt-{attempt}", store)
     backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
     distributed.init_process_group(backend, timeout=TIMEOUT, store=store, rank=rank, world_size=ranks)
     # In shared memory, if there is enough of it; mkdtemp makes the folder private to this user.
@@ -185,7 +191,8 @@ def join_processes() -> Iterator[Processes]:
     try:
         unshared = Processes(rank, ranks)
         folders = [unshared.broadcast(os.fsencode(temporary), source) for source in range(ranks)]
-        yield Processes(rank, ranks, local == 0, Path(os.fsdecode(folders[rank - local])))  # of the host's first rank
+        of_host = Path(os.fsdecode(folders[rank - local]))  # of the host's first rank
+        yield Processes(rank, ranks, local == 0, of_host, restarted=attempt != "0")
     except RuntimeError as error:
         if is_lost(error):
             raise UserError("Another process of this run has ended.") from error
@@ -205,8 +212,3 @@ def is_lost(error: BaseException) -> bool:
 def torchrun_id() -> str:
     """Identifies the torchrun that started this process; the same after torchrun restarts it."""
     return f"{socket.gethostname()} {os.getppid()}\n"
-
-
-def restart_count() -> int:
-    """How many times torchrun has restarted this process after a failure."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))

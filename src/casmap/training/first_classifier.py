@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from casmap.data.batches import Batches, normalised, whole_photos
-from casmap.data.photos import PhotoSet
+from casmap.data.photos import PhotoSet, ranks_in_class
 from casmap.errors import UserError, option
 from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier, to_device
@@ -204,10 +204,7 @@ def balanced_sample(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArr
     >>> balanced_sample(np.array([0, 0, 0, 1]), 3)
     (array([0, 1, 3]), array([0, 1, 0]))
     """
-    order = np.argsort(labels, kind="stable")
-    counts = np.bincount(labels)
-    ranks = np.empty_like(labels)
-    ranks[order] = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = ranks_in_class(labels)
     chosen = np.sort(np.lexsort((labels, ranks))[:most])
     return chosen, ranks[chosen]
 

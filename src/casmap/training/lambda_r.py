@@ -16,31 +16,15 @@ def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
     return known.lambda_r_of.get(thinning, known.lambda_r) * math.log(classes) / math.log(1000)
 
 
-class FixedLambdaR:
-    """The paper's choice: one number for the whole run."""
+class LambdaR:
+    """lambda_R: `start` for the whole run, as in the paper, or adjusted until the mean mask area is `target`.
 
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def observe(self, area: float) -> None:
-        """Ignore the area."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state that a checkpoint stores: none."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore nothing."""
-
-
-class AreaController:
-    """Adjusts lambda_R so that the mean mask area converges to `target`: a PI controller on log lambda_R.
-
+    The adjustment is a PI controller on log lambda_R:
     log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
     steps. While masks are too large, lambda_R rises, whatever the scale of the score. P reacts at once and I slowly;
     the other way round the area oscillates, because masks follow lambda_R with a delay of some steps.
 
-    >>> controller = AreaController(target=0.3, start=1.0)
+    >>> controller = LambdaR(start=1.0, target=0.3)
     >>> for _ in range(50):
     ...     controller.observe(0.6)
     >>> controller.value > 2
@@ -55,19 +39,23 @@ class AreaController:
     MEMORY = 0.3  # of the running mean
     BOUNDS = (-9.0, 9.0)  # of I: lambda_R stays within a factor of e**9 of its start, so that it can always recover
 
-    def __init__(self, target: float, start: float) -> None:
-        self.target, self.start = target, start
+    def __init__(self, start: float, target: float | None = None) -> None:
+        self.start, self.target = start, target
         self.area: float | None = None
         self.integral = 0.0
 
     @property
     def value(self) -> float:
         """The current lambda_R."""
-        error = 0.0 if self.area is None else self.area - self.target
+        if self.target is None or self.area is None:
+            return self.start
+        error = self.area - self.target
         return self.start * math.exp(self.integral + min(self.PUSH, self.PROPORTION * error))
 
     def observe(self, area: float) -> None:
-        """Update lambda_R with the mean mask area of a batch."""
+        """Update lambda_R with the mean mask area of a batch; a fixed lambda_R ignores it."""
+        if self.target is None:
+            return
         self.area = area if self.area is None else self.MEMORY * self.area + (1 - self.MEMORY) * area
         low, high = self.BOUNDS
         self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
@@ -77,8 +65,5 @@ class AreaController:
         return {"area": self.area, "integral": self.integral}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint."""
-        self.area, self.integral = state["area"], state["integral"]
-
-
-LambdaR = FixedLambdaR | AreaController
+        """Restore the state of a checkpoint; that of a fixed lambda_R was empty in 0.1.0."""
+        self.area, self.integral = state.get("area"), state.get("integral", 0.0)

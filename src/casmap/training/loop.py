@@ -22,7 +22,7 @@ from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
-from casmap.training.lambda_r import AreaController, FixedLambdaR, paper_lambda_r
+from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
@@ -167,7 +167,7 @@ def set_up(
     start = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return TrainingState(
         classifier=first, mapping=mapping, samples=samples,
-        lambda_r=FixedLambdaR(start) if recipe.area is None else AreaController(recipe.area, start),
+        lambda_r=LambdaR(start, recipe.area),
         classifier_optimizer=torch.optim.SGD(
             first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
         ) if thinning.keeps_last else None,

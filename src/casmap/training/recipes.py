@@ -1,7 +1,6 @@
 """Recipes: all options of a training run in one object."""
 
 import dataclasses
-import json
 import tomllib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -161,10 +160,6 @@ class Recipe:
         options = dataclasses.asdict(self)
         last = {name: options.pop(name) for name in ("unreadable", "checkpoint_every")}
         return options | {name: accepted for name, (accepted, _) in REMOVED.items()} | last
-
-    def to_json(self) -> str:
-        """The recipe as JSON."""
-        return json.dumps(self.options(), indent=2)
 
     def total_steps(self, photos: int) -> int:
         """The number of steps of Algorithm 1 for this number of photos."""

@@ -61,7 +61,7 @@ class Run:
             if not self.resumed:
                 if (self.folder / "recipe.json").exists():  # another process started a run here meanwhile
                     raise UserError(f"Another process has just written a run to {self.folder}: run the command again.")
-                write_whole(self.folder / "recipe.json", self.recipe.to_json())
+                write_whole(self.folder / "recipe.json", json.dumps(self.recipe.options(), indent=2))
                 write_whole(saved, description)
             elif saved.exists() and saved.read_text() != description:
                 raise UserError(

@@ -27,7 +27,8 @@ class Samples:
     ) -> None:
         self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
         self.step, self.newest = 0, first
-        self.kept: list[State] = [processes.copy_weights(first.state_dict())] if thinning.copies_first else []
+        copied = thinning.keeps_first and thinning.keeps_last  # if f is not trained, f itself is f(0)
+        self.kept: list[State] = [processes.copy_weights(first.state_dict())] if copied else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:
@@ -41,14 +42,14 @@ class Samples:
     def draw(self) -> Classifier:
         """Sample(F) = f': the newest with probability 1/2, otherwise one of the copies, uniformly."""
         rng = self._rng(DRAW, self.step)
-        if self._draws_newest(rng):
+        if not self.kept or rng.random() < 0.5:
             return self.newest
         self.drawn.load_state_dict(self.kept[rng.integers(len(self.kept))])
         return self.drawn
 
     def newest_is_next(self) -> bool:
         """Whether the draw after the next `add` returns the newest; the random numbers do not depend on the weights."""
-        return self._draws_newest(self._rng(DRAW, self.step + 1))
+        return not self.kept or self._rng(DRAW, self.step + 1).random() < 0.5
 
     def thin(self) -> None:
         """F <- Thin(F): keep a copy of f(k) if the thinning keeps this step; if F is full, remove another copy."""
@@ -65,9 +66,6 @@ class Samples:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
         self.step, self.kept = state["step"], [self.processes.copy_weights(kept) for kept in state["kept"]]
-
-    def _draws_newest(self, rng: np.random.Generator) -> bool:
-        return not self.kept or rng.random() < 0.5
 
     def _rng(self, stream: tuple[int, int], step: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, step, *stream))

@@ -165,7 +165,8 @@ def train_second_stage(
     masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(used)).make(photos, network, recipe, run)
     batches = _batches(network, PhotosWithMasks(photos, masks), recipe)
     torch.manual_seed(recipe.seed)
-    decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device)
+    decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device).train()
+    trained = SaliencyNetwork(network.encoder, decoder, network.classes, network.predicts)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
     stage = Resumable(run, CHECKPOINT, LOG, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer)
 
@@ -173,23 +174,21 @@ def train_second_stage(
         for step, (images, _) in enumerate(batches.between(stage.start, steps, run.device), stage.start):
             for group in optimizer.param_groups:
                 group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
-            yield {"loss": step_second_stage(network.encoder, decoder, optimizer, images[:, :3], images[:, 3:])}
+            yield {"loss": step_decoder(trained, optimizer, images[:, :3], images[:, 3:])}
 
     stage.run_steps("Second stage", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
-    trained = SaliencyNetwork(network.encoder, decoder.eval(), network.classes, network.predicts)
+    decoder.eval()
     with torch.no_grad():
         measured = batches.between(0, min(AREA_BATCHES, steps), run.device)
         areas = [float(trained(images[:, :3])[0].mean()) for images, _ in measured]
     return trained, sum(areas) / len(areas)
 
 
-def step_second_stage(
-    encoder: Classifier, decoder: Decoder, optimizer: Optimizer, images: Tensor, masks: Tensor
-) -> float:
-    """Take one step on the cross-entropy between the decoder's masks and pseudo-masks (N, 1, H, W); returns it."""
+def step_decoder(network: SaliencyNetwork, optimizer: Optimizer, images: Tensor, masks: Tensor) -> float:
+    """Take one step on the cross-entropy between the decoder's masks and the given ones (N, 1, H, W); returns it."""
     with torch.no_grad():
-        _, stages = encoder.forward_stages_with_cam(images)
-    loss = binary_cross_entropy(decoder.train()(stages, images.shape[-2:]), masks)
+        _, stages = network.encode(images)
+    loss = binary_cross_entropy(network.decoder(stages, images.shape[-2:]), masks)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()

@@ -16,7 +16,7 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.reporting import SILENT, Reporter
 from casmap.training.budget import StepTimes, choose, estimate_duration
-from casmap.training.distributed import join_processes, restart_count, torchrun_id
+from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
 from casmap.training.recipes import REMOVED, Recipe, current_names, read_recipe
@@ -86,7 +86,7 @@ def _prepare(
     Recipe().replace(**options)  # report a wrong option before photos are opened
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         saved, torchrun = folder / "recipe.json", folder / TORCHRUN
-        restarted = restart_count() > 0 and torchrun.exists() and torchrun.read_text() == torchrun_id()
+        restarted = processes.restarted and torchrun.exists() and torchrun.read_text() == torchrun_id()
         resume = processes.broadcast(b"yes" if resume or restarted else b"") == b"yes"
         if resume and not saved.exists():
             raise UserError(f"There is no run in {folder} to resume.")
@@ -112,7 +112,7 @@ def _prepare(
             given = {name: value for name, value in (("labels", labels), ("split", split)) if value}
             reporter.message(f"To change them: casmap train {data} {_flags(recipe, given, options)} --out {folder}")
         if processes.ranks > 1:  # the choice depends on timings, which differ between processes
-            recipe = Recipe().replace(**json.loads(processes.broadcast(recipe.to_json().encode())))
+            recipe = Recipe().replace(**json.loads(processes.broadcast(json.dumps(recipe.options()).encode())))
         if isinstance(photos, Readable):
             photos.limit = recipe.unreadable
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)

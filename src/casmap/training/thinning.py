@@ -27,14 +27,9 @@ class Thinning:
     keeps: Callable[[int], bool] | None = None
     evict: "Callable[[int, Generator], int]" = lambda copies, rng: int(rng.integers(copies))
 
-    @property
-    def copies_first(self) -> bool:
-        """Whether f(0) is kept as a copy; if f is not trained, f itself is f(0)."""
-        return self.keeps_first and self.keeps_last
-
     def copies(self, limit: int) -> int:
-        """The maximum number of classifiers in F beside the newest."""
-        return limit - 1 if self.keeps else int(self.copies_first)
+        """The maximum number of classifiers in F beside the newest; if f is not trained, f itself is f(0)."""
+        return limit - 1 if self.keeps else int(self.keeps_first and self.keeps_last)
 
 
 THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings", of=Callable)
