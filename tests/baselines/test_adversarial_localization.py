@@ -3,7 +3,7 @@
 import torch
 
 from casmap.baselines import adversarial_localization
-from casmap.baselines.adversarial_localization import averaged, learn, segments
+from casmap.baselines.adversarial_localization import _averaged, learn, segments
 
 
 def test_it_finds_a_planted_object(planted, training_data, monkeypatch) -> None:
@@ -20,7 +20,7 @@ def test_it_finds_a_planted_object(planted, training_data, monkeypatch) -> None:
 def test_an_average_over_superpixels_keeps_the_mean_and_passes_gradients() -> None:
     masks = torch.rand(2, 1, 32, 32, requires_grad=True)
     numbers = segments(torch.rand(2, 3, 32, 32))
-    found = averaged(masks, numbers)
+    found = _averaged(masks, numbers)
     torch.testing.assert_close(found.mean(dim=(2, 3)), masks.mean(dim=(2, 3)))
     (back,) = torch.autograd.grad(found[0, 0, 5, 5], masks)
     own = numbers[0] == numbers[0, 5, 5]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casmap.evaluation.background import ENOUGH, background_warnings, on_border, place_of
+from casmap.evaluation.background import ENOUGH, _on_border, _place_of, background_warnings
 
 
 def blob(row, column, side=30, radius=4):
@@ -18,22 +18,22 @@ def blob(row, column, side=30, radius=4):
     [(5, 5, "top left"), (15, 15, "middle"), (25, 15, "bottom"), (15, 25, "right"), (25, 5, "bottom left")],
 )
 def test_a_blob_is_where_it_is(row, column, place) -> None:
-    assert place_of(blob(row, column)) == place
+    assert _place_of(blob(row, column)) == place
 
 
 @given(st.integers(0, 29), st.integers(0, 29))
 def test_turning_a_mask_round_turns_its_place(row, column) -> None:
     mask = blob(row, column)
     vertical, horizontal = {"top": "bottom", "bottom": "top"}, {"left": "right", "right": "left"}
-    turned = " ".join((vertical | horizontal).get(word, word) for word in place_of(mask).split())
-    assert place_of(mask[::-1, ::-1]) == turned
+    turned = " ".join((vertical | horizontal).get(word, word) for word in _place_of(mask).split())
+    assert _place_of(mask[::-1, ::-1]) == turned
 
 
 def test_an_object_is_not_on_the_border_and_a_frame_is() -> None:
     frame = np.ones((30, 30))
     frame[4:-4, 4:-4] = 0
-    assert on_border(frame)
-    assert not on_border(blob(15, 15))
+    assert _on_border(frame)
+    assert not _on_border(blob(15, 15))
 
 
 def test_objects_that_lie_about_are_no_background() -> None:

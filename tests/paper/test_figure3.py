@@ -18,12 +18,12 @@ from casmap.models.files import load_classifier, save_classifier
 from casmap.paper.figure3 import (
     PAPER_CLASSIFIERS,
     QUICK_CLASSIFIERS,
+    _random_mask,
     claims,
     default_classifiers,
     fetched,
     figure3,
     planned,
-    random_mask,
     run_figure3,
 )
 from casmap.paper.outcome import HOLDS, TIE
@@ -33,18 +33,18 @@ from casmap.tools.classifiers import inpainted, versions
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)), st.integers(0, 9))
 def test_a_random_mask_has_as_many_pixels_and_is_the_same_each_time(mask, seed) -> None:
-    found = random_mask(mask, seed)
+    found = _random_mask(mask, seed)
     assert found.shape == mask.shape
     assert found.sum() == mask.sum()
-    np.testing.assert_array_equal(found, random_mask(mask, seed))
+    np.testing.assert_array_equal(found, _random_mask(mask, seed))
 
 
 def test_a_random_mask_has_nothing_to_do_with_the_mask() -> None:
     mask = np.zeros((64, 64), bool)
     mask[:, :32] = True
-    overlaps = [(random_mask(mask, seed) & mask).sum() / mask.sum() for seed in range(40)]
+    overlaps = [(_random_mask(mask, seed) & mask).sum() / mask.sum() for seed in range(40)]
     assert 0.45 < np.mean(overlaps) < 0.55
-    assert not np.array_equal(random_mask(mask, 0), random_mask(mask, 1))
+    assert not np.array_equal(_random_mask(mask, 0), _random_mask(mask, 1))
 
 
 @pytest.fixture

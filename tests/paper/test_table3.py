@@ -13,11 +13,11 @@ from casmap.paper.table3 import (
     PAPER,
     SHARES,
     TRAINED_ON,
+    _split_classes,
     claims,
     gap,
     planned,
     run_table3,
-    split_classes,
     table3,
 )
 
@@ -25,7 +25,7 @@ from casmap.paper.table3 import (
 @given(count=st.integers(20, 300), seed=st.integers(0, 100))
 def test_every_class_is_in_one_subset_of_the_papers_size(count, seed) -> None:
     classes = [f"class-{number}" for number in range(count)]
-    subsets = split_classes(classes, seed)
+    subsets = _split_classes(classes, seed)
     assert sorted(name for part in subsets.values() for name in part) == sorted(classes)
     for letter, share in SHARES.items():
         assert abs(len(subsets[letter]) - share * count) <= 1
@@ -33,18 +33,18 @@ def test_every_class_is_in_one_subset_of_the_papers_size(count, seed) -> None:
 
 def test_another_seed_splits_otherwise_and_a_thousand_classes_as_in_the_paper() -> None:
     classes = [str(number) for number in range(1000)]
-    assert [len(part) for part in split_classes(classes, 0).values()] == [50, 50, 100, 300, 300, 200]
-    assert split_classes(classes, 0) != split_classes(classes, 1)
+    assert [len(part) for part in _split_classes(classes, 0).values()] == [50, 50, 100, 300, 300, 200]
+    assert _split_classes(classes, 0) != _split_classes(classes, 1)
 
 
 def test_too_few_classes_are_one_sentence() -> None:
     with pytest.raises(UserError, match="9 are too few"):
-        split_classes([str(number) for number in range(9)], 0)
+        _split_classes([str(number) for number in range(9)], 0)
 
 
 def test_each_training_and_its_own_f0_know_their_classes_only(small, tmp_path) -> None:
     outcome = run_table3(small, out=tmp_path)
-    subsets = split_classes(list(small.training_photos().classes), small.recipe.seed)
+    subsets = _split_classes(list(small.training_photos().classes), small.recipe.seed)
     wanted = sorted(sorted(name for letter in letters for name in subsets[letter]) for letters in TRAINED_ON)
     mappings = [load_mapping(path)[0].classes for path in tmp_path.glob("trainings/*/mapping.safetensors")]
     firsts = [

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from casmap.errors import UserError
-from casmap.io.images import open_image
-from casmap.tools.page import Curve, Section, curve, data_address, write_page
+from casmap.io.images import encode_png, open_image
+from casmap.tools.page import Curve, Section, curve, write_page
 
 
 class Elements(HTMLParser):
@@ -38,7 +38,7 @@ def page(tmp_path):
     logs = {"CASM": [{"step": step, "area": 1 / step} for step in range(1, 41)]}
     sections = [
         Section("Results", "All of them.", ["", "CASM"], [["LE ↓", "36.1 [35.0, 37.2]"]]),
-        Section("Maps", images=[("CASM's maps", data_address(picture()))]),
+        Section("Maps", images=[("CASM's maps", encode_png(picture()))]),
         Section("Training", curves=[curve("mean mask area", "area", logs)]),
     ]
     write_page(path, "A title", "What this is.", sections)
@@ -72,7 +72,7 @@ def test_names_are_text_and_never_markup(tmp_path):
     evil = '<script>alert("x")</script> & "quoted"'
     path = tmp_path / "page.html"
     lines = Curve(evil, {evil: [(1.0, 2.0), (2.0, 1.0)]})
-    section = Section(evil, evil, [evil], [[evil]], [(evil, data_address(picture()))], [lines])
+    section = Section(evil, evil, [evil], [[evil]], [(evil, encode_png(picture()))], [lines])
     write_page(path, evil, evil, [section])
     found = Elements(path.read_text())
     tags = [tag for tag, _ in found.tags]
@@ -90,9 +90,11 @@ def test_the_page_is_written_whole_or_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_picture_comes_back_from_its_address():
+def test_a_picture_comes_back_from_its_address(tmp_path):
     image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    head, _, content = data_address(image).partition(",")
+    write_page(tmp_path / "page.html", "A title", "", [Section("Maps", images=[("a map", encode_png(image))])])
+    tags = Elements((tmp_path / "page.html").read_text()).tags
+    head, _, content = next(attributes for tag, attributes in tags if tag == "img")["src"].partition(",")
     assert head == "data:image/png;base64"
     np.testing.assert_array_equal(open_image(base64.b64decode(content)), image)
 

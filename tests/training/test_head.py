@@ -11,7 +11,7 @@ from casmap.data.batches import normalised
 from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
 from casmap.training import first_classifier as head
-from casmap.training.first_classifier import L2, balanced_sample, best_linear, fit_head
+from casmap.training.first_classifier import L2, _balanced_sample, _best_linear, fit_head
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 
@@ -23,7 +23,7 @@ SIZE = 64
 def test_nothing_nearby_is_better(seed: int, classes: int) -> None:
     chance = torch.Generator().manual_seed(seed)
     features, labels = torch.randn(40, 6, generator=chance), torch.randint(classes, (40,), generator=chance)
-    weight, bias = (tensor.requires_grad_(True) for tensor in best_linear(features, labels, classes))
+    weight, bias = (tensor.requires_grad_(True) for tensor in _best_linear(features, labels, classes))
     loss = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
     for slope in torch.autograd.grad(loss, (weight, bias)):  # the loss is convex: no slope, no better place
         assert slope.abs().max() < 2e-3
@@ -64,7 +64,7 @@ def test_of_very_many_photos_only_some_are_used(classifier, tmp_path, monkeypatc
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60), st.integers(1, 40))
 def test_no_class_is_left_out_before_another_has_two_more(labels: list[int], most: int) -> None:
-    chosen, ranks = balanced_sample(np.array(labels), most)
+    chosen, ranks = _balanced_sample(np.array(labels), most)
     taken = [labels[i] for i in chosen]
     assert len(chosen) == len(set(chosen)) == min(most, len(labels))
     assert list(chosen) == sorted(chosen)

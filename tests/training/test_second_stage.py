@@ -24,9 +24,9 @@ from casmap.training.second_stage import (
     GRID,
     PhotosWithMasks,
     PseudoMasks,
+    _apply_cut,
+    _cut_for_area,
     agreement,
-    apply_cut,
-    cut_for_area,
     train_second_stage,
 )
 
@@ -48,14 +48,14 @@ def test_agreement_by_hand() -> None:
 @given(seed=st.integers(0, 10**6), area=st.floats(0.1, 0.8))
 def test_the_cut_gives_the_area_that_was_opened_for(seed: int, area: float) -> None:
     agreed = torch.rand(3, GRID, GRID, generator=torch.Generator().manual_seed(seed)) ** 2
-    cut = cut_for_area(agreed, area)
-    assert float(apply_cut(agreed, cut).mean()) == pytest.approx(area, abs=0.002)
+    cut = _cut_for_area(agreed, area)
+    assert float(_apply_cut(agreed, cut).mean()) == pytest.approx(area, abs=0.002)
 
 
 def test_an_area_out_of_reach_has_the_nearest_cut() -> None:
     agreed = torch.tensor([0.0, 0.0, 0.5, 1.0])
-    assert cut_for_area(agreed, 0.9) == pytest.approx(0.01, abs=1e-4)  # two of four can never be marked
-    assert cut_for_area(agreed, 0.0) == pytest.approx(1.0, abs=1e-4)
+    assert _cut_for_area(agreed, 0.9) == pytest.approx(0.01, abs=1e-4)  # two of four can never be marked
+    assert _cut_for_area(agreed, 0.0) == pytest.approx(1.0, abs=1e-4)
 
 
 def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:

@@ -38,7 +38,7 @@ class SuperpixelMapping(Mapping):
 
     def forward(self, images: Tensor, stages: list[Tensor]) -> Tensor:  # type: ignore[override]
         """Masks (N, 1, H, W) of images (N, 3, H, W)."""
-        return averaged(super().forward(images, stages), segments(images))
+        return _averaged(super().forward(images, stages), segments(images))
 
 
 class AdversarialLocalization:
@@ -51,7 +51,7 @@ class AdversarialLocalization:
         """Images (N, 3, H, W) -> maps (N, h, w) at its own size; classifier and classes (N,) are not used."""
         images = interpolate(images, (self.size, self.size), mode="bilinear", antialias=True)
         with torch.no_grad():
-            return averaged(self.network(images)[0], segments(images))[:, 0]
+            return _averaged(self.network(images)[0], segments(images))[:, 0]
 
 
 def learn(data: TrainingData) -> AdversarialLocalization:
@@ -71,13 +71,8 @@ def segments(images: Tensor) -> Tensor:
     return torch.from_numpy(np.stack(found)).to(images.device)
 
 
-def averaged(masks: Tensor, numbers: Tensor) -> Tensor:
-    """The mean of masks (N, 1, H, W) over each superpixel, numbered (N, H, W); differentiable.
-
-    >>> masks = torch.tensor([[[[0.0, 1.0, 0.5, 0.5]]]])
-    >>> averaged(masks, torch.tensor([[[0, 0, 1, 1]]])).flatten().tolist()
-    [0.5, 0.5, 0.5, 0.5]
-    """
+def _averaged(masks: Tensor, numbers: Tensor) -> Tensor:
+    """The mean of masks (N, 1, H, W) over each superpixel, numbered (N, H, W); differentiable."""
     flat, where = masks.flatten(1), numbers.flatten(1)
     empty = flat.new_zeros(len(flat), int(where.max()) + 1)
     sums, counts = (empty.scatter_add(1, where, of) for of in (flat, torch.ones_like(flat)))

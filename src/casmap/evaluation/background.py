@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 from casmap.inference.components import binary_mask
 
+Floats = npt.NDArray[np.floating]
+
 RING = 0.1  # width of the border, as a share of the shorter side
 SHARE = 0.7  # share of the photos that must agree before there is a warning
 ENOUGH = 10  # photos; with fewer there is no warning
@@ -17,14 +19,8 @@ PLACES = (
 )  # fmt: skip
 
 
-def place_of(mask: npt.NDArray[np.floating]) -> str:
-    """Where a mask lies: the cell of a 3 x 3 grid that holds its centre of mass.
-
-    >>> mask = np.zeros((9, 9))
-    >>> mask[0:3, 6:9] = 1
-    >>> place_of(mask), place_of(np.ones((9, 9)))
-    ('top right', 'middle')
-    """
+def _place_of(mask: Floats) -> str:
+    """Where a mask lies: the cell of a 3 x 3 grid that holds its centre of mass."""
     height, width = mask.shape
     total = float(mask.sum()) or 1.0
     row = float((mask.sum(axis=1) * (np.arange(height) + 0.5)).sum()) / total / height
@@ -32,14 +28,8 @@ def place_of(mask: npt.NDArray[np.floating]) -> str:
     return PLACES[min(2, int(3 * row))][min(2, int(3 * column))]
 
 
-def on_border(mask: npt.NDArray[np.floating]) -> bool:
-    """Whether the border of an image is marked more densely than the rest of it.
-
-    >>> mask = np.ones((20, 20))
-    >>> mask[5:15, 5:15] = 0
-    >>> on_border(mask), on_border(1 - mask)
-    (True, False)
-    """
+def _on_border(mask: Floats) -> bool:
+    """Whether the border of an image is marked more densely than the rest of it."""
     binary = binary_mask(mask)
     depth = max(1, round(RING * min(binary.shape)))
     inner = binary[depth:-depth, depth:-depth]
@@ -47,9 +37,7 @@ def on_border(mask: npt.NDArray[np.floating]) -> bool:
     return bool(ring / (binary.size - inner.size) > inner.mean())
 
 
-def background_warnings(
-    masks: npt.NDArray[np.floating], labels: npt.NDArray[np.int64], classes: Sequence[str]
-) -> list[str]:
+def background_warnings(masks: Floats, labels: npt.NDArray[np.int64], classes: Sequence[str]) -> list[str]:
     """One sentence for each sign that the masks mark the background: masks (N, H, W), labels (N,).
 
     >>> corner = np.zeros((20, 30, 30))
@@ -57,15 +45,12 @@ def background_warnings(
     >>> background_warnings(corner, np.zeros(20, np.int64), ["cat"])
     ['In 100 % of the photos the mask lies at the top left: check what these photos have in common there.']
     """
-    places = np.array([place_of(mask) for mask in masks])
-    borders = np.array([on_border(mask) for mask in masks])
-    everywhere = _warning(places, borders, "the photos")
-    if everywhere:
+    places = np.array([_place_of(mask) for mask in masks])
+    borders = np.array([_on_border(mask) for mask in masks])
+    if everywhere := _warning(places, borders, "the photos"):
         return everywhere
-    found = []
-    for label, name in enumerate(classes):
-        found += _warning(places[labels == label], borders[labels == label], f"the photos of {name}")
-    return found
+    chosen = {f"the photos of {name}": labels == label for label, name in enumerate(classes)}
+    return [text for which, own in chosen.items() for text in _warning(places[own], borders[own], which)]
 
 
 def _warning(places: npt.NDArray[np.str_], borders: npt.NDArray[np.bool_], which: str) -> list[str]:

@@ -20,6 +20,7 @@ from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box
 from casmap.inference.components import binary_mask, largest_box, tight_box
 
 Floats = npt.NDArray[np.floating]
+Errors = npt.NDArray[np.float64]
 BATCH = 32
 ALPHAS = tuple(round(0.1 * step, 1) for step in range(1, 31))
 TOLERANCE = 0.03  # masks whose mean area is further than this from the requested one are not compared at equal area
@@ -93,9 +94,7 @@ def map_photos(
     return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths)
 
 
-def localization_errors(
-    predictions: Predictions, alpha: float = 1.0, all_components: bool = False
-) -> npt.NDArray[np.float64]:
+def localization_errors(predictions: Predictions, alpha: float = 1.0, all_components: bool = False) -> Errors:
     """LE of each photo: 1 if the box of the binary mask misses the object, 0 if it hits.
 
     The box encloses the largest component, as in the paper, or (all_components) the whole binary mask.
@@ -107,7 +106,7 @@ def localization_errors(
 
 def own_alpha_errors(
     predictions: Predictions, alphas: tuple[float, ...] = ALPHAS, all_components: bool = False
-) -> tuple[npt.NDArray[np.float64], tuple[float, float]]:
+) -> tuple[Errors, tuple[float, float]]:
     """LE of each photo at the system's own best alpha, chosen on the other half of the photos; and both alphas.
 
     The photo's name decides its half. The alpha with the fewest errors on one half (the smallest in a tie) is used on

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 Box = tuple[float, float, float, float]
+Floats = npt.NDArray[np.float64]
 
 
-def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> Floats:
     """Intersection over union of one box with each of several: (4,), (n, 4) -> (n,); leading axes broadcast.
 
     IOU(A, B) = |A ∩ B| / |A ∪ B|, and 0 if both are empty.
@@ -26,7 +27,7 @@ def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.asarray(np.divide(both, either, out=np.zeros_like(either), where=either > 0))
 
 
-def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: float = 0.5) -> bool:
+def is_localized(box: Box | None, boxes: Floats, threshold: float = 0.5) -> bool:
     """Whether at least one true box (n, 4) has an IOU with the box above the threshold.
 
     >>> is_localized((0, 0, 2, 2), np.array([[9.0, 9, 10, 10], [0, 0, 2, 3]]))
@@ -37,9 +38,7 @@ def is_localized(box: Box | None, boxes: npt.NDArray[np.float64], threshold: flo
     return box is not None and bool((iou(box, boxes) > threshold).any())
 
 
-def localization_error(
-    predicted: Sequence[Box | None], true: Sequence[npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float64]:
+def localization_error(predicted: Sequence[Box | None], true: Sequence[Floats]) -> Floats:
     """LE of each image: 0 if its predicted box is localized among its true boxes, else 1; N, N times (n, 4) -> (N,).
 
     >>> localization_error([(0, 0, 2, 2), None], [np.array([[0.0, 0, 2, 3]]), np.array([[0.0, 0, 2, 3]])])
@@ -48,7 +47,7 @@ def localization_error(
     return np.array([not is_localized(*pair) for pair in zip(predicted, true, strict=True)], dtype=np.float64)
 
 
-def official_metric(errors: npt.NDArray[np.float64], right_class: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def official_metric(errors: Floats, right_class: npt.NDArray[np.bool_]) -> Floats:
     """OM of each image: 0 if it is localized and its top-1 class is correct, else 1; (N,), (N,) -> (N,).
 
     >>> official_metric(np.array([0.0, 0.0, 1.0]), np.array([True, False, True]))
@@ -57,7 +56,7 @@ def official_metric(errors: npt.NDArray[np.float64], right_class: npt.NDArray[np
     return np.where(right_class, errors, 1.0)
 
 
-def continuous_f1(mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64]) -> float:
+def continuous_f1(mask: npt.NDArray[np.floating], boxes: Floats) -> float:
     """F1 of a mask (H, W) with the true box of boxes (n, 4) that gives the highest F1; 0 without mask or box.
 
     P = Σ_{B*} m / Σ m and R = Σ_{B*} m / |B*|, so F1 = 2PR / (P + R) = 2 Σ_{B*} m / (Σ m + |B*|).
@@ -86,7 +85,7 @@ def mask_iou(binary: npt.NDArray[np.bool_], truth: npt.NDArray[np.uint8]) -> flo
     return float((binary & is_object).sum() / either) if either else 0.0
 
 
-def center_mask(height: int, width: int) -> npt.NDArray[np.float64]:
+def center_mask(height: int, width: int) -> Floats:
     """The centre box: it covers half of the image, both sides times √½, as a mask (H, W).
 
     It does not depend on the photo. Each pixel has the share of it that lies in the box, so the mean of the mask is ½.
@@ -100,12 +99,12 @@ def center_mask(height: int, width: int) -> npt.NDArray[np.float64]:
     return rows.T * _coverage(low * width, (1 - low) * width, width)
 
 
-def _area(boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _area(boxes: Floats) -> Floats:
     """|B| of boxes: (..., 4) -> (...)."""
     return np.asarray((boxes[..., 2:] - boxes[..., :2]).prod(axis=-1))
 
 
-def _coverage(low: npt.NDArray[np.float64], high: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float64]:
+def _coverage(low: Floats, high: Floats, length: int) -> Floats:
     """How much of each pixel [j, j + 1] of a line lies in each interval [low, high]: (n,), (n,) -> (n, length)."""
     left = np.arange(length, dtype=np.float64)
     return np.asarray(np.maximum(np.minimum(high[:, None], left + 1) - np.maximum(low[:, None], left), 0.0))

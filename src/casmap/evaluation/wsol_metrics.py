@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from casmap.evaluation.localization import iou
+from casmap.evaluation.localization import Floats, iou
 from casmap.inference.components import components
 from casmap.io.arrays import min_max
 
+Masks = npt.NDArray[np.floating]
 IOU_THRESHOLDS = (0.3, 0.5, 0.7)
 TAUS = np.arange(51) / 50
 # As in the authors' release: a thousand bins of width 0.001, and one for pixels that are exactly 1.
@@ -35,8 +36,8 @@ def is_tuning(name: str, share: float = 0.2) -> bool:
 
 
 def max_box_acc_v2(
-    masks: npt.NDArray[np.floating], boxes: Sequence[npt.NDArray[np.float64]], tuning: npt.NDArray[np.bool_]
-) -> tuple[npt.NDArray[np.float64], dict[float, float]]:
+    masks: Masks, boxes: Sequence[Floats], tuning: npt.NDArray[np.bool_]
+) -> tuple[Floats, dict[float, float]]:
     """MaxBoxAccV2 of each scored image, and each delta's tau: (N, H, W), N times (n, 4), (N,) -> (M,), dict.
 
     BoxAcc(tau, delta) = 1 if the box of any connected component of {m >= tau} has IOU >= delta with any true box.
@@ -58,9 +59,7 @@ def max_box_acc_v2(
     return per_image, dict(zip(IOU_THRESHOLDS, chosen.tolist(), strict=True))
 
 
-def pixel_histograms(
-    mask: npt.NDArray[np.floating], truth: npt.NDArray[np.uint8], bins: int = BINS
-) -> npt.NDArray[np.int64]:
+def pixel_histograms(mask: Masks, truth: npt.NDArray[np.uint8], bins: int = BINS) -> npt.NDArray[np.int64]:
     """The number of background and object pixels in each bin of the mask: (H, W), (H, W) -> (2, bins).
 
     A normalised value m falls into bin floor(m (bins - 1)), so the last bin holds the ones. Histograms of images can be
@@ -90,9 +89,7 @@ def average_precision(histograms: npt.NDArray[Any]) -> float:
     return float((np.diff(recall, prepend=0.0) * precision).sum())
 
 
-def _best_ious(
-    mask: npt.NDArray[np.floating], boxes: npt.NDArray[np.float64], taus: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _best_ious(mask: Masks, boxes: Floats, taus: Floats) -> Floats:
     """For each tau, the highest IOU of a component's box with a true box: (H, W), (n, 4), (T,) -> (T,)."""
     normalised = min_max(mask)
     return np.array([iou(components(normalised >= tau).boxes[:, None], boxes).max(initial=0.0) for tau in taus])

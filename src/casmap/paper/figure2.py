@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.images import encode_png
 from casmap.io.names import file_name
+from casmap.paper.crops import Indices
 from casmap.paper.outcome import Cell, Outcome
 from casmap.paper.plan import Experiment
 from casmap.paper.setting import Setting
@@ -32,14 +32,15 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
     photos, mappers = entries.photos, entries.mappers
     random = np.random.default_rng((seed, 2))
     if classes is None:
-        begin = int(random.integers(max(1, len(photos) - SHOWN + 1)))
-        groups = {"": list(range(begin, min(begin + SHOWN, len(photos))))}
+        groups = {"": consecutive(np.arange(len(photos)), random)}
     else:
         full = np.flatnonzero(np.bincount(photos.labels, minlength=len(photos.classes)) >= SHOWN)
         if len(full) < classes:
             raise UserError(f"Only {len(full)} classes have {SHOWN} photos or more, not the requested {classes}.")
         groups = {
-            f"-{number:02d}-{file_name(photos.classes[label])}": of_class(photos, label, random)
+            f"-{number:02d}-{file_name(photos.classes[label])}": consecutive(
+                np.flatnonzero(photos.labels == label), random
+            )
             for number, label in enumerate(np.sort(random.permutation(full)[:classes]), 1)
         }
     figures, rows, records = {}, [], []
@@ -64,11 +65,10 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
     )  # fmt: skip
 
 
-def of_class(photos: PhotoSet, label: int, random: np.random.Generator) -> list[int]:
-    """Consecutive photos of a class, from a random start."""
-    own = np.flatnonzero(photos.labels == label)
-    begin = int(random.integers(len(own) - SHOWN + 1))
-    return [int(index) for index in own[begin : begin + SHOWN]]
+def consecutive(indices: Indices, random: np.random.Generator) -> list[int]:
+    """Seven of the photos with these indices (N,), or all if there are fewer, in sequence from a random start."""
+    begin = int(random.integers(max(1, len(indices) - SHOWN + 1)))
+    return [int(index) for index in indices[begin : begin + SHOWN]]
 
 
 STUDY = Experiment(run_figure2, partial(planned_entries, thinnings=THINNINGS))

@@ -139,20 +139,14 @@ def classify(
         images = np.stack([resize(photos.image(index), size, "crop") for index in batch])
         masks = binary_mask(masks_of(images)[0])
         if system == RANDOM:
-            masks = np.stack([random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
+            masks = np.stack([_random_mask(mask, index) for mask, index in zip(masks, batch, strict=True)])
         for name, version, logits in logits_of_versions(classifiers, images, masks):
             correct[name][version] += (logits.argmax(axis=1) == photos.labels[list(batch)]).tolist()
     return dict(correct)
 
 
-def random_mask(mask: Binary, seed: int) -> Binary:
-    """A binary mask (H, W) with the same number of pixels, in random cells.
-
-    >>> mask = np.zeros((8, 8), bool)
-    >>> mask[:4, :4] = True
-    >>> int(random_mask(mask, seed=0).sum())
-    16
-    """
+def _random_mask(mask: Binary, seed: int) -> Binary:
+    """A binary mask (H, W) with the same number of pixels, in random cells."""
     height, width = mask.shape
     random = np.random.default_rng((seed, 3))
     cells = random.random((-(-height // GRID), -(-width // GRID)))

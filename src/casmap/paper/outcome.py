@@ -9,7 +9,7 @@ from typing import Any
 from casmap.evaluation.evaluate import Number
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
-from casmap.tools.page import Section, png_address, write_page
+from casmap.tools.page import Section, write_page
 
 HOLDS, FAILS, TIE = "holds", "does not hold", "not settled"
 
@@ -118,7 +118,7 @@ def read_outcome(path: Path) -> Outcome:
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
     """The table and the figures of an outcome; for a figure the images come first."""
     figure = outcome.name.startswith("figure")
-    images = [(end.strip("-") or outcome.title, png_address(png)) for end, png in outcome.figures.items()]
+    images = [(end.strip("-") or outcome.title, png) for end, png in outcome.figures.items()]
     return Section(title, text, outcome.head, outcome.rows, images=images, images_first=figure)
 
 

@@ -23,7 +23,7 @@ from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.errors import UnsupportedBackbone, UserError
-from casmap.evaluation.evaluate import Floats, System, center_system, whole_system
+from casmap.evaluation.evaluate import FIXED, Floats
 from casmap.evaluation.rules import Rule
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
@@ -123,13 +123,9 @@ def classifier_pass(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
 
 def constant_entries(crops: Crops) -> Iterator[Entry]:
     """The centre box and the whole photo, which need no network."""
-
-    def masks(system: System, chosen: Indices) -> Floats:
-        return system(crops.images[chosen])[0]
-
-    for name, system in (("centre box", center_system), ("whole photo", whole_system)):
-        of = partial(masks, system)
-        yield Entry(name, "nothing", np.arange(len(crops)), of, of)
+    for name, system in FIXED.items():
+        masks = partial(lambda system, chosen: system(crops.images[chosen])[0], system)
+        yield Entry(name, "nothing", np.arange(len(crops)), masks, masks)
 
 
 class BaselineMaps:

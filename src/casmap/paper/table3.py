@@ -39,7 +39,7 @@ SMALL = 0.03  # the largest difference that counts as "negligible": the paper's 
 def run_table3(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> Outcome:
     """Six trainings, each with its own f(0) trained on the same classes only, each measured on all subsets."""
     photos, held_out = setting.both()
-    subsets = split_classes(list(photos.classes), setting.recipe.seed)
+    subsets = _split_classes(list(photos.classes), setting.recipe.seed)
     letter_of = {name: letter for letter, names in subsets.items() for name in names}
     of_subset = np.array([letter_of[held_out.classes[held_out.labels[index]]] for index in annotated_indices(held_out)])
     if absent := [letter for letter in SHARES if letter not in of_subset]:
@@ -69,12 +69,8 @@ def planned(setting: Setting, photos: int, classes: int) -> list[Planned]:
     return found
 
 
-def split_classes(classes: list[str], seed: int) -> dict[str, list[str]]:
-    """The classes in random subsets with the paper's proportions.
-
-    >>> {letter: len(part) for letter, part in split_classes([str(i) for i in range(40)], seed=0).items()}
-    {'A': 2, 'B': 2, 'C': 4, 'D': 12, 'E': 12, 'F': 8}
-    """
+def _split_classes(classes: list[str], seed: int) -> dict[str, list[str]]:
+    """The classes in random subsets with the paper's proportions."""
     order = np.random.default_rng((seed, 3)).permutation(len(classes))
     ends = np.rint(np.cumsum(list(SHARES.values())) * len(classes)).astype(int)
     parts = np.split(order, ends[:-1])

@@ -57,8 +57,6 @@ def annotate(
             mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
         if classes == "predicted" and not mapper.network.predicts:
             raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
-        if not paths:
-            raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
         base = base_folder(photos)
         names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
         loose = [name for name in names.values() if len(name.parts) == 1]

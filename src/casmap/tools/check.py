@@ -20,11 +20,12 @@ from casmap.evaluation.numbers import mean_of, percent
 from casmap.inference.components import binary_mask
 from casmap.inference.mapper import Network, SaliencyMapper
 from casmap.io.atomic import write_whole
+from casmap.io.images import encode_png
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import VERSIONS, WHOLE, logits_of_versions, open_matching_classifier, short_names
-from casmap.tools.page import Section, block, data_address, write_page
+from casmap.tools.page import Section, block, write_page
 
 BATCH = 16
 SMALL = 56  # side of the masks that are kept for all photos
@@ -153,7 +154,7 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     for begin in range(0, min(SHOWN, len(photos)), ROW):
         chosen = [int(index) for index in checked.worst[begin : begin + ROW][: SHOWN - begin]]
         maps = mapper([photos.image(index) for index in chosen])
-        figures.append((", ".join(checked.names[index] for index in chosen), data_address(block(maps, ROWS))))
+        figures.append((", ".join(checked.names[index] for index in chosen), encode_png(block(maps, ROWS))))
     sections = [
         Section(
             "What classifiers still recognise", "\n".join(checked.warnings) or "No warnings.", HEAD, rows(checked)

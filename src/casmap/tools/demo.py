@@ -16,7 +16,7 @@ from casmap.inference.views import VIEWS
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.page import SHOWN, WITH_OVERLAY, Section, block, curve, data_address, side_by_side, write_page
+from casmap.tools.page import SHOWN, WITH_OVERLAY, Section, block, curve, side_by_side, write_page
 from casmap.training.checkpoints import read_log
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK, Recipe
@@ -87,14 +87,14 @@ def write_demo_page(
     keys = {"mean mask area": "area", "lambda_R": "lambda_r", "accuracy on masked images": "masked_accuracy"}
     found = {name: mapper([photos.image(i) for i in range(SHOWN)]) for name, mapper in mappers.items()}
     write_whole(out / "figure2.png", encode_png(side_by_side(list(found.values()), WITH_OVERLAY)))
-    photographs = block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160)
-    write_whole(out / "photographs.png", encode_png(photographs))
+    photographs = encode_png(block(SaliencyMapper.load()([*free_photos()]), WITH_OVERLAY, side=160))
+    write_whole(out / "photographs.png", photographs)
     views = "original, overlay, masked-in, masked-out, inpainted"
     sections = [
         Section(
             "Photographs",
             "Free photos, each mapped in one forward pass by the shipped mapping, without a class.",
-            images=[(views, data_address(photographs))],
+            images=[(views, photographs)],
         ),
         Section(
             "Scenes",
@@ -106,7 +106,7 @@ def write_demo_page(
             "Maps",
             "Each creature carries three parts that identify its class: head, coat and tail; the coat is easiest to "
             "recognise. Parts that are still visible in the inpainted row were missed by the mapping.",
-            images=[(f"{name}: {views}", data_address(block(of, WITH_OVERLAY))) for name, of in found.items()],
+            images=[(f"{name}: {views}", encode_png(block(of, WITH_OVERLAY))) for name, of in found.items()],
         ),
         Section(
             "Training", "lambda_R, the weight of the mask's area, is adjusted until the masks have the requested area.",

@@ -12,7 +12,7 @@ import numpy as np
 
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.atomic import write_whole
-from casmap.io.images import Image, encode_png
+from casmap.io.images import Image
 
 SHOWN = 7  # photos in a group, as in the paper
 ROWS = ("photo", "masked-in", "masked-out", "inpainted")
@@ -28,7 +28,7 @@ class Section:
     text: str = ""
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    images: Sequence[tuple[str, str]] = ()  # (caption, data URL)
+    images: Sequence[tuple[str, bytes]] = ()  # captions and PNG files
     curves: Sequence["Curve"] = ()
     words: bool = False  # whether the cells are sentences, which may wrap
     images_first: bool = False  # above the table
@@ -60,18 +60,9 @@ class Curve:
 def write_page(path: Path, title: str, lead: str, sections: list[Section]) -> None:
     """Write the page atomically."""
     environment = jinja2.Environment(loader=jinja2.PackageLoader("casmap.tools", "."), autoescape=True)
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     page = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
     write_whole(path, page)
-
-
-def data_address(image: Image) -> str:
-    """An image as a data URL."""
-    return png_address(encode_png(image))
-
-
-def png_address(png: bytes) -> str:
-    """A PNG file as a data URL."""
-    return "data:image/png;base64," + base64.b64encode(png).decode()
 
 
 def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: int = 10) -> Curve:

@@ -171,7 +171,7 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     Training a random head would damage a pretrained backbone: docs/experiments.md. Returns None if no class has five
     photos, so that none can be held out.
     """
-    chosen, ranks = balanced_sample(photos.labels, HEAD_PHOTOS)
+    chosen, ranks = _balanced_sample(photos.labels, HEAD_PHOTOS)
     labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
     to_device(classifier, run.device).eval()
     computed = []
@@ -186,9 +186,9 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     scale = features.std().clamp_min(1e-6)
     features /= scale
     held_out = torch.from_numpy(ranks % 5 == 4).to(run.device)
-    weight, bias = best_linear(features[~held_out], labels[~held_out], classifier.classes)
+    weight, bias = _best_linear(features[~held_out], labels[~held_out], classifier.classes)
     correct = (features[held_out] @ weight.T + bias).argmax(dim=1) == labels[held_out]
-    weight, bias = best_linear(features, labels, classifier.classes)
+    weight, bias = _best_linear(features, labels, classifier.classes)
     head = classifier.network.get_classifier()
     with torch.no_grad():
         head.weight.copy_(weight / scale)
@@ -196,26 +196,18 @@ def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> f
     return float(correct.float().mean()) if held_out.any() else None
 
 
-def balanced_sample(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _balanced_sample(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Choose at most `most` photos: the first of each class, then the second, and so on.
 
     Returns the indices of the photos, ascending, and the rank of each within its class.
-
-    >>> balanced_sample(np.array([0, 0, 0, 1]), 3)
-    (array([0, 1, 3]), array([0, 1, 0]))
     """
     ranks = ranks_in_class(labels)
     chosen = np.sort(np.lexsort((labels, ranks))[:most])
     return chosen, ranks[chosen]
 
 
-def best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """W (classes, K) and b (classes,) of the logistic regression of labels (n,) on features (n, K).
-
-    >>> weight, bias = best_linear(torch.tensor([[-1.0], [1.0]]), torch.tensor([0, 1]), 2)
-    >>> weight.shape, bool(weight[1] > weight[0])
-    (torch.Size([2, 1]), True)
-    """
+def _best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """W (classes, K) and b (classes,) of the logistic regression of labels (n,) on features (n, K)."""
     weight = torch.zeros(classes, features.shape[1], device=features.device, requires_grad=True)
     bias = torch.zeros(classes, device=features.device, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")

@@ -72,8 +72,8 @@ class PseudoMasks:
                 if not (run.resumed and path.exists()):
                     if cut is None:
                         sample, areas = agreements_of(self.wanted[:: math.ceil(len(self.wanted) / CUT_PHOTOS)])
-                        cut = cut_for_area(sample, float(areas.mean()))
-                    masks = apply_cut(agreements_of(self.wanted[start : start + FILE])[0], cut)
+                        cut = _cut_for_area(sample, float(areas.mean()))
+                    masks = _apply_cut(agreements_of(self.wanted[start : start + FILE])[0], cut)
                     content = io.BytesIO()
                     np.save(content, (255 * masks).round().byte().cpu().numpy())
                     write_whole(path, content.getvalue())
@@ -113,25 +113,17 @@ def agreement(mask: Tensor, activation: Tensor) -> Tensor:
     return min_max(product)[:, 0]
 
 
-def apply_cut(agreements: Tensor, cut: float) -> Tensor:
-    """Pseudo-masks of the same shape: 0 below cut / 2, 0.5 at the cut, 1 from 1.5 * cut on, linear in between.
-
-    >>> apply_cut(torch.tensor([0.1, 0.2, 0.3, 0.9]), 0.2)
-    tensor([0.0000, 0.5000, 1.0000, 1.0000])
-    """
+def _apply_cut(agreements: Tensor, cut: float) -> Tensor:
+    """Pseudo-masks of the same shape: 0 below cut / 2, 0.5 at the cut, 1 from 1.5 * cut on, linear in between."""
     return (agreements / cut - 0.5).clamp(0, 1)
 
 
-def cut_for_area(agreements: Tensor, area: float) -> float:
-    """The cut in 0.01..1 at which the mean area of the pseudo-masks is closest to `area`, by bisection.
-
-    >>> round(cut_for_area(torch.linspace(0, 1, 1001), 0.7), 3)
-    0.3
-    """
+def _cut_for_area(agreements: Tensor, area: float) -> float:
+    """The cut in 0.01..1 at which the mean area of the pseudo-masks is closest to `area`, by bisection."""
     low, high = 0.01, 1.0
     for _ in range(20):
         middle = (low + high) / 2
-        low, high = (middle, high) if float(apply_cut(agreements, middle).mean()) > area else (low, middle)
+        low, high = (middle, high) if float(_apply_cut(agreements, middle).mean()) > area else (low, middle)
     return (low + high) / 2
 
 
