@@ -79,11 +79,7 @@ class Registry(Generic[T]):
         return name in self.names
 
     def values(self) -> list[T]:
-        """All entries; imports every module. Plugins that cannot be loaded are skipped; looking them up raises.
-
-        >>> Registry("animal", plugins="casmap.animals").values()
-        []
-        """
+        """All entries; imports every module. Plugins that cannot be loaded are skipped; looking them up raises."""
         found = []
         for name in self.names:
             with suppress(UserError):

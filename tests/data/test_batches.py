@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.data import batches as module
-from casmap.data.batches import Batches, normalised, random_resized_crop, whole_photos
+from casmap.data.batches import Batches, _random_resized_crop, normalised, whole_photos
 from casmap.data.folders import PhotoFolder
 from casmap.data.resizing import resize
 from casmap.data.scenes import Scenes
@@ -122,7 +122,7 @@ def test_each_epoch_draws_another_share():
     st.integers(20, 60), st.integers(20, 60), st.floats(0.08, 0.9), st.integers(0, 10**6), st.sampled_from([60, 120])
 )
 def test_a_crop_is_a_part_of_the_photo_with_the_given_size_and_aspect_ratio(height, width, smallest, seed, size):
-    crop = random_resized_crop(coordinates(height, width), size, np.random.default_rng(seed), smallest)
+    crop = _random_resized_crop(coordinates(height, width), size, np.random.default_rng(seed), smallest)
     assert crop.shape == (size, size, 3)
     (left, right), (top, bottom) = ((crop[..., c].min(), int(crop[..., c].max()) + 1) for c in (0, 1))
     w, h = right - int(left), bottom - int(top)
@@ -138,7 +138,7 @@ def test_a_crop_is_a_part_of_the_photo_with_the_given_size_and_aspect_ratio(heig
 @ANY
 @given(st.integers(1, 90), st.integers(1, 90), st.floats(0.08, 1), st.integers(0, 10**6), st.integers(1, 40))
 def test_any_photo_can_be_cropped(height, width, smallest, seed, size):
-    crop = random_resized_crop(coordinates(height, width), size, np.random.default_rng(seed), smallest)
+    crop = _random_resized_crop(coordinates(height, width), size, np.random.default_rng(seed), smallest)
     assert crop.shape == (size, size, 3)
     assert crop.dtype == np.uint8
     assert crop[..., 0].max() < width
@@ -148,7 +148,7 @@ def test_any_photo_can_be_cropped(height, width, smallest, seed, size):
 def test_crops_reach_every_corner_and_every_size():
     """Crops of many places and sizes: the whole range that was asked for is used."""
     rng = np.random.default_rng(0)
-    crops = [random_resized_crop(coordinates(40, 40), 80, rng, 0.1) for _ in range(300)]
+    crops = [_random_resized_crop(coordinates(40, 40), 80, rng, 0.1) for _ in range(300)]
     corners = np.array([[c[..., 0].min(), c[..., 1].min(), c[..., 0].max(), c[..., 1].max()] for c in crops], int)
     assert corners.min(axis=0).tolist()[:2] == [0, 0]
     assert corners.max(axis=0).tolist()[2:] == [39, 39]

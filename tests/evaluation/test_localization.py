@@ -11,7 +11,6 @@ from casmap.evaluation.localization import (
     center_mask,
     continuous_f1,
     iou,
-    is_localized,
     localization_error,
     mask_iou,
     official_metric,
@@ -140,17 +139,16 @@ def test_predicted_box_follows_alpha() -> None:
 
 def test_localized_needs_more_than_the_threshold() -> None:
     truth = np.array([[0.0, 0, 4, 4]])
-    assert not is_localized((0, 0, 2, 4), truth)  # IOU exactly 1/2
-    assert is_localized((0, 0, 2.001, 4), truth)
-    assert is_localized((0, 0, 2, 4), truth, threshold=0.49)
-    assert not is_localized(None, truth)
-    assert not is_localized((0, 0, 4, 4), np.empty((0, 4)))
+    assert localization_error([(0, 0, 2, 4)], [truth]) == 1  # IOU exactly 1/2
+    assert localization_error([(0, 0, 2.001, 4)], [truth]) == 0
+    assert localization_error([None], [truth]) == 1
+    assert localization_error([(0, 0, 4, 4)], [np.empty((0, 4))]) == 1
 
 
 def test_a_box_half_outside_the_crop_cannot_be_localized() -> None:
     """The flaw of cropping that the supplement names: all that is visible is marked, and it is an error."""
     truth = np.array([[-6.0, 0, 4, 8]])
-    assert not is_localized((0, 0, 4, 8), truth)
+    assert localization_error([(0, 0, 4, 8)], [truth]) == 1
 
 
 def test_official_metric_needs_both() -> None:

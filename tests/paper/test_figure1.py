@@ -8,14 +8,14 @@ import torch
 from casmap.errors import UserError
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
-from casmap.paper.figure1 import TRAINING, layers, run_figure1
+from casmap.paper.figure1 import TRAINING, _layers, run_figure1
 
 
 @pytest.mark.parametrize("backbone", ["test_resnet", "test_convnext", "test_vit", "torchvision/resnet18"])
 def test_layers_are_the_models(backbone) -> None:
     f = Classifier(backbone, classes=5)
     decoder = Decoder(f.stage_channels)
-    found = layers(f, decoder, 96)
+    found = _layers(f, decoder, 96)
     with torch.no_grad():
         _, stages = f.eval().forward_stages(torch.zeros(1, 3, 96, 96))
     shown = [layer.shape for layer in found if layer.name.startswith("stage") and layer.part == "encoder"]

@@ -57,6 +57,12 @@ class Baseline:
     on few photos; n if it takes longer and is measured on an n-th of the few. uses: its input besides the photo: the
     class, nothing, or boxes in training. masks: its maps are masks from 0 to 1 and are not rescaled. batch: photos
     explained, and then saved, at a time. extra: a module that only some baselines need, and the extra that installs it.
+
+    >>> import torch
+    >>> from casmap.models.classifier import Classifier
+    >>> f = Classifier("test_resnet", classes=5).eval()
+    >>> find_baseline("gradient").explain(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
+    torch.Size([2, 64, 64])
     """
 
     name: str

@@ -43,16 +43,11 @@ def learn(data: TrainingData) -> BoxRegression:
     with torch.no_grad():
         batches = [*torch.split(images, BATCH), *torch.split(images.flip(-1), BATCH)]
         found = torch.cat([last_features(f, batch)[0] for batch in batches])
-    return fit_boxes(found, torch.cat([targets, torch.cat([1 - targets[:, :1], targets[:, 1:]], dim=1)]))
+    return _fit_boxes(found, torch.cat([targets, torch.cat([1 - targets[:, :1], targets[:, 1:]], dim=1)]))
 
 
-def fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
-    """Fit to feature maps (n, K, h, w), of images and their mirror images, and boxes (n, 4) as shares.
-
-    >>> found = fit_boxes(torch.rand(4, 8, 2, 2), torch.full((4, 4), 0.5))
-    >>> found.network(torch.rand(1, 8, 2, 2)).shape
-    torch.Size([1, 4])
-    """
+def _fit_boxes(features: Tensor, boxes: Tensor, seed: int = 0) -> BoxRegression:
+    """Fit to feature maps (n, K, h, w), of images and their mirror images, and boxes (n, 4) as shares."""
     torch.manual_seed(seed)
     count, channels, height, width = features.shape
     network = nn.Sequential(

@@ -13,13 +13,7 @@ from casmap.models.classifier import Classifier
 
 
 def deconvnet(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> import torch
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> deconvnet(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     return backpropagate(ReLUDeconvNet(), classifier, images, classes)
 
 

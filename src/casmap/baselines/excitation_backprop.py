@@ -26,12 +26,7 @@ STRIDE = 8
 
 
 def excitation_backprop(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> excitation_backprop(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 8, 8])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w)."""
     # Biases have no excitation; an activation passes its signal on unchanged, even where ReLU6 saturates.
     composite = ExcitationBackprop(
         layer_map=[(Activation, Pass())], zero_params=["bias"], canonizers=[MergedNorms()], stabilizer=EPSILON

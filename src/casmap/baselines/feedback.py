@@ -23,12 +23,7 @@ ROUNDS = 10
 
 
 def feedback(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> feedback(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     images = images.clone().requires_grad_(True)
     gates: list[Tensor] = []
     with torch.enable_grad(), without_inplace(classifier):

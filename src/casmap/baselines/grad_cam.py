@@ -16,12 +16,7 @@ from casmap.models.classifier import Classifier
 
 
 def grad_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> grad_cam(f, torch.zeros(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 2, 2])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w)."""
     with torch.no_grad():
         features, _ = last_features(classifier, images)
     with torch.enable_grad():

@@ -17,12 +17,7 @@ from casmap.models.classifier import Classifier
 
 
 def gradient(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> gradient(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     height, width = images.shape[-2:]
     h, w = 7 * height // 8, 7 * width // 8
     total, count = torch.zeros(len(images), height, width), torch.zeros(height, width)

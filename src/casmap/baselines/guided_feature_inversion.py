@@ -27,12 +27,7 @@ BLUR = 11.0
 
 
 def guided_feature_inversion(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> guided_feature_inversion(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 2, 2])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w)."""
     with torch.no_grad():
         features, _ = last_features(classifier, images)
         blurred = blur(images, BLUR)

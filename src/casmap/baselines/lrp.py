@@ -19,12 +19,7 @@ from casmap.models.classifier import Classifier
 
 
 def lrp(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> lrp(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     images = images.clone().requires_grad_(True)
     composite = EpsilonAlpha2Beta1(canonizers=[MergedNorms()])
     with torch.enable_grad(), without_inplace(classifier), composite.context(classifier):

@@ -28,12 +28,7 @@ ENOUGH = 0.99
 
 
 def meaningful_perturbation(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> meaningful_perturbation(f, torch.rand(2, 3, 32, 32), torch.tensor([0, 4])).shape
-    torch.Size([2, 32, 32])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     blurred = blur(images, BLUR)
     mask = smallest_discs(classifier, images, blurred, classes).requires_grad_(True)
     optimizer = torch.optim.Adam([mask], RATE)

@@ -20,12 +20,7 @@ OVERLAP = 4  # steps along a square
 
 
 def occlusion(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> occlusion(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     square = max(1, images.shape[-1] // SHARE)
     move = max(1, square // OVERLAP)
     predict = black_box(classifier, images)

@@ -38,14 +38,7 @@ SELECTED = 3  # stages before the last that the U-Net uses
 
 
 class MaskingNetwork(nn.Module):
-    """Stages of a classifier and the requested class -> masks (N, 1, h, w) in 0..1, and the logit of its presence.
-
-    >>> network = MaskingNetwork([8, 16, 32, 64], classes=5)
-    >>> stages = [torch.rand(2, c, s, s) for c, s in ((8, 32), (16, 16), (32, 8), (64, 4))]
-    >>> mask, presence = network(stages, torch.tensor([0, 4]))
-    >>> mask.shape, presence.shape
-    (torch.Size([2, 1, 32, 32]), torch.Size([2]))
-    """
+    """Stages of a classifier and the requested class -> masks (N, 1, h, w) in 0..1, and the logit of its presence."""
 
     def __init__(self, stage_channels: list[int], classes: int) -> None:
         super().__init__()

@@ -17,12 +17,7 @@ MASKS = 8000
 
 
 def rise(classifier: Classifier, images: Tensor, classes: Tensor, masks: int = MASKS) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> rise(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4]), masks=8).shape
-    torch.Size([2, 64, 64])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, H, W)."""
     from torchray.attribution import rise as library  # an extra of its own
 
     predict, found = black_box(classifier, images), []

@@ -19,12 +19,7 @@ from casmap.models.classifier import Classifier
 
 
 def score_cam(classifier: Classifier, images: Tensor, classes: Tensor) -> Tensor:
-    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w).
-
-    >>> f = Classifier("test_resnet", classes=5).eval()
-    >>> score_cam(f, torch.rand(2, 3, 64, 64), torch.tensor([0, 4])).shape
-    torch.Size([2, 2, 2])
-    """
+    """Images (N, 3, H, W), classes (N,) -> maps (N, h, w)."""
     whole = _WithFeatureLayer(classifier).eval()
     with ScoreCAM(whole, "features", input_shape=tuple(images.shape[1:])) as extractor, torch.no_grad():
         whole(images)

@@ -74,19 +74,16 @@ class Batches:
 
     def _crop(self, index: int, step: int, place: int) -> npt.NDArray[np.uint8]:
         rng = np.random.default_rng((self.seed, 2, step, place))
-        crop = random_resized_crop(self.photos.image(index, self.least), self.size, rng, self.smallest_crop)
+        crop = _random_resized_crop(self.photos.image(index, self.least), self.size, rng, self.smallest_crop)
         return crop[:, ::-1] if self.flip and rng.random() < 0.5 else crop
 
 
-def random_resized_crop(
+def _random_resized_crop(
     image: npt.NDArray[np.uint8], size: int, rng: np.random.Generator, smallest: float
 ) -> npt.NDArray[np.uint8]:
     """Crop a random part of an image with an aspect ratio of 3:4 to 4:3, and resize it to (size, size, 3).
 
     The crop covers at least the share `smallest` of the image, unless the image is too long and narrow.
-
-    >>> random_resized_crop(np.zeros((30, 40, 3), np.uint8), 16, np.random.default_rng(0), 0.5).shape
-    (16, 16, 3)
     """
     height, width = image.shape[:2]
     for _ in range(10):

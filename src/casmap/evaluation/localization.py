@@ -27,24 +27,14 @@ def iou(box: npt.ArrayLike, boxes: npt.ArrayLike) -> Floats:
     return np.asarray(np.divide(both, either, out=np.zeros_like(either), where=either > 0))
 
 
-def is_localized(box: Box | None, boxes: Floats, threshold: float = 0.5) -> bool:
-    """Whether at least one true box (n, 4) has an IOU with the box above the threshold.
-
-    >>> is_localized((0, 0, 2, 2), np.array([[9.0, 9, 10, 10], [0, 0, 2, 3]]))
-    True
-    >>> is_localized((0, 0, 2, 2), np.array([[0.0, 0, 2, 4]]))  # 0.5 is not higher than 0.5
-    False
-    """
-    return box is not None and bool((iou(box, boxes) > threshold).any())
-
-
 def localization_error(predicted: Sequence[Box | None], true: Sequence[Floats]) -> Floats:
-    """LE of each image: 0 if its predicted box is localized among its true boxes, else 1; N, N times (n, 4) -> (N,).
+    """LE of each image: 0 if its box has an IOU above 0.5 with a true box, else 1; N boxes, N times (n, 4) -> (N,).
 
     >>> localization_error([(0, 0, 2, 2), None], [np.array([[0.0, 0, 2, 3]]), np.array([[0.0, 0, 2, 3]])])
     array([0., 1.])
     """
-    return np.array([not is_localized(*pair) for pair in zip(predicted, true, strict=True)], dtype=np.float64)
+    pairs = zip(predicted, true, strict=True)
+    return np.array([box is None or not (iou(box, boxes) > 0.5).any() for box, boxes in pairs], dtype=np.float64)
 
 
 def official_metric(errors: Floats, right_class: npt.NDArray[np.bool_]) -> Floats:

@@ -44,12 +44,7 @@ class Crops:
         return np.argsort(hashes, kind="stable")
 
     def few(self, most: int | None) -> Indices:
-        """The first `most` of the shuffled indices, sorted; all if `most` is None.
-
-        >>> crops = Crops(["b", "a", "c"], np.zeros((3, 2, 2, 3), np.uint8), np.zeros(3, np.int64), [])
-        >>> len(crops.few(2)), crops.few(None).tolist()
-        (2, [0, 1, 2])
-        """
+        """The first `most` of the shuffled indices, sorted; all if `most` is None."""
         return np.sort(self.shuffled[:most])
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from casmap.data.photos import few_of_each
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, mean_of, percent
-from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import Cell, Outcome
 from casmap.paper.plan import Experiment, Planned, planned_first
 from casmap.paper.plots import curves
@@ -41,7 +40,7 @@ def run_fewshot(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> 
 
     def measured(count: str, few: bool) -> dict[str, Any]:
         first = trainings.classifier(sets[count] if few else photos, base)
-        return measure(SaliencyMapper.load(trainings.mapping(sets[count], recipe, first)), held_out)
+        return measure(trainings.mapper(sets[count], recipe, first), held_out)
 
     lines: dict[str, dict[str, Number]] = {}
     for name in (WITH_ALL,) if is_pretrained_for(photos, setting.recipe) else (WITH_ALL, WITH_FEW):

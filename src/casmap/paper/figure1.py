@@ -33,13 +33,8 @@ class Layer:
         return " x ".join(map(str, self.shape))
 
 
-def layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
-    """The layers that one blank image passes in encoder and decoder, and in the classifier of training.
-
-    >>> f = Classifier("test_resnet", classes=5)
-    >>> [layer.size for layer in layers(f, Decoder(f.stage_channels), 64)][:2]
-    ['3 x 64 x 64', '32 x 32 x 32']
-    """
+def _layers(classifier: Classifier, decoder: Decoder, size: int) -> list[Layer]:
+    """The layers that one blank image passes in encoder and decoder, and in the classifier of training."""
     outputs: dict[nn.Module, tuple[int, ...]] = {}
 
     def record(layer: nn.Module, _: object, output: Tensor) -> None:
@@ -71,7 +66,7 @@ def run_figure1(*, backbone: str = "resnet50", classes: int = 1000, size: int = 
     """The architecture of a backbone's mapping: a figure, and a table of its layers."""
     classifier = Classifier(backbone, classes)
     Study(out / "figure1", {"backbone": backbone, "classes": classes, "size": size})
-    found = layers(classifier, Decoder(classifier.stage_channels), size)
+    found = _layers(classifier, Decoder(classifier.stage_channels), size)
     head = ["layer", "part", "output", "parameters"]
     texts = [(each.name, each.part, each.size, f"{each.parameters:,}" if each.parameters else "") for each in found]
     records = [dict(zip(head, (each.name, each.part, each.size, each.parameters), strict=True)) for each in found]

@@ -26,11 +26,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How many conclusions hold.
-
-        >>> Report([Claim("a", "", "", HOLDS), Claim("b", "", "", TIE), Claim("c", "", "", HOLDS)], Path()).summary
-        "Of 3 of the paper's conclusions 2 hold here, 0 do not, and 1 is not settled."
-        """
+        """How many conclusions hold."""
         counts = Counter(claim.verdict for claim in self.claims)
         return (
             f"Of {len(self.claims)} of the paper's conclusions {counts[HOLDS]} hold here, {counts[FAILS]} do not, and "

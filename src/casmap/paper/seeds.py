@@ -10,7 +10,6 @@ from scipy.stats import ttest_ind
 
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import points
-from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome
 from casmap.paper.plan import Experiment, Planned, planned_mappings
 from casmap.paper.plots import ranked
@@ -32,7 +31,7 @@ def run_seeds(setting: Setting, *, each: int = 5, out: Path, reporter: Reporter 
     def measured(name: str, seed: int) -> dict[str, Any]:
         first = trainings.classifier(photos, setting.recipe)
         recipe = thinned(setting.recipe, PAIR[name], len(photos)).replace(seed=seed)
-        return measure(SaliencyMapper.load(trainings.mapping(photos, recipe, first)), held_out)
+        return measure(trainings.mapper(photos, recipe, first), held_out)
 
     errors = {
         name: [float(np.mean(study.part(f"{name}-{seed}", partial(measured, name, seed))["LE"])) for seed in seeds]

@@ -81,8 +81,7 @@ def run_table2(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> O
     recipes = {variant: variant.recipe(base, len(photos)) for variant in VARIANTS}
 
     def measured(recipe: Recipe) -> dict[str, Any]:
-        mapping = trainings.mapping(photos, recipe, trainings.classifier(photos, base))
-        return measure(SaliencyMapper.load(mapping), held_out)
+        return measure(trainings.mapper(photos, recipe, trainings.classifier(photos, base)), held_out)
 
     values = {variant: study.part(variant.letter, partial(measured, recipe)) for variant, recipe in recipes.items()}
     return table2(values, setting)

@@ -12,7 +12,6 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, annotated_indices, localization_errors, map_photos
 from casmap.evaluation.numbers import bootstrap_statistic, columns, mean_of, negated, percent, points
 from casmap.evaluation.table import system_of
-from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome, verdict_below
 from casmap.paper.plan import Experiment, Planned
 from casmap.paper.plots import ranked
@@ -49,8 +48,7 @@ def run_table3(setting: Setting, *, out: Path, reporter: Reporter = SILENT) -> O
 
     def measured(letters: str) -> dict[str, Any]:
         seen = of_classes(photos, [name for letter in letters for name in subsets[letter]])
-        mapping = trainings.mapping(seen, thinned(base, "L", len(seen)), trainings.classifier(seen, base))
-        mapper = SaliencyMapper.load(mapping)
+        mapper = trainings.mapper(seen, thinned(base, "L", len(seen)), trainings.classifier(seen, base))
         predictions = map_photos(system_of(mapper, held_out), held_out, mapper.size, "crop")
         return {"LE": localization_errors(predictions).tolist()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
-from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.inference.mapper import SaliencyMapper, load_mappers
 from casmap.paper.plan import Planned, planned_mappings
 from casmap.paper.setting import Setting, key_of, thinned
 from casmap.paper.study import Study
@@ -40,8 +40,8 @@ class Trainings:
                 first_classifier(photos, recipe, run)
         return done
 
-    def mapping(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> Path:
-        """The file of a mapping, trained on these photos from that f(0)."""
+    def mapper(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> SaliencyMapper:
+        """A mapping, trained on these photos from that f(0)."""
         name = f"{SCORES[recipe.score].letter}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
         folder = self._folder(name, photos, recipe, hashlib.sha256(classifier.read_bytes()).hexdigest())
         done = folder / "mapping.safetensors"
@@ -49,7 +49,7 @@ class Trainings:
             how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
             self.reporter.heading(f"Mapping: {how}")
             train_mapping(photos, recipe, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
-        return done
+        return SaliencyMapper.load(done)
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
         made_of = json.dumps([names_of_0_1_0(recipe.options()), describe(photos), given])
@@ -92,14 +92,13 @@ class Entries:
             study, trainings = begin(name, setting, photos, held_out, out, reporter)
             first = trainings.classifier(photos, base)
             recipes = {entry: thinned(base, thinning, len(photos)) for entry, thinning in thinnings.items()}
-            files = {entry: trainings.mapping(photos, recipe, first) for entry, recipe in recipes.items()}
-            mappers = {entry: SaliencyMapper.load(file) for entry, file in files.items()}
+            mappers = {entry: trainings.mapper(photos, recipe, first) for entry, recipe in recipes.items()}
             return cls(study, held_out, setting.data, mappers)
         data = setting.test or setting.data
         photos = open_photos(data, held_out=True, boxes=setting.boxes, masks=setting.masks, split=setting.split)
-        files_by_name = dict(zip(names_of(list(mappings)), mappings, strict=True))
-        mappers = {entry: SaliencyMapper.load(path) for entry, path in files_by_name.items()}
-        keys = {entry: hashlib.sha256(path.read_bytes()).hexdigest()[:8] for entry, path in files_by_name.items()}
+        mappers = load_mappers(mappings)
+        hashes = (hashlib.sha256(path.read_bytes()).hexdigest()[:8] for path in mappings)
+        keys = dict(zip(mappers, hashes, strict=True))
         return cls(Study(out / name, {"photos": key_of(photos), "mappings": keys}), photos, data, mappers)
 
 

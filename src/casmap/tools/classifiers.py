@@ -79,16 +79,12 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     >>> list(short_names(["lite0", "lite0=a.safetensors", "c-1/classifier.safetensors"]))
     ['lite0', 'lite0=a.safetensors', 'c-1']
     """
-    counts = Counter(map(short_name, names))
-    return {name if counts[short_name(name)] > 1 else short_name(name): name for name in names}
+    counts = Counter(map(_short_name, names))
+    return {name if counts[_short_name(name)] > 1 else _short_name(name): name for name in names}
 
 
-def short_name(name: str) -> str:
-    """The name of a classifier in a table.
-
-    >>> short_name("torchvision/mobilenet_v2=weights/m.safetensors"), short_name("runs/c-3/classifier.safetensors")
-    ('mobilenet_v2', 'c-3')
-    """
+def _short_name(name: str) -> str:
+    """The name of a classifier in a table."""
     backbone, _, file = name.partition("=")
     if file or not name.endswith(".safetensors"):
         return backbone.rpartition("/")[2]

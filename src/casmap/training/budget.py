@@ -30,7 +30,7 @@ MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
 SIZE_PHOTOS, READ_PHOTOS = 50, 8  # photos whose size is read; photos whose reading is timed
 DAY = 86400.0
 FORWARD = 1 / 3  # the time of a forward pass relative to a training step
-SLOW_STEP = 5.0  # seconds of a step above which only a part of a batch is timed
+SLOW_STEP, FEW = 5.0, 4  # seconds of a step above which only a few images of a batch are timed
 
 
 @dataclass(frozen=True)
@@ -165,52 +165,47 @@ def time_training(recipe: Recipe, photos: PhotoSet, reporter: Reporter) -> StepT
 
 def time_step(recipe: Recipe, classes: int) -> StepTimes:
     """Time the networks on random images; if a whole batch takes long, on a few images, scaled up."""
-    few = min(4, recipe.batch)
-    times = _time_steps(recipe, classes, few)
-    scale = recipe.batch / few
-    if times.algorithm * scale < SLOW_STEP:
-        return _time_steps(recipe, classes, recipe.batch)
-    return StepTimes(*(seconds * scale for seconds in astuple(times)))
-
-
-def _time_steps(recipe: Recipe, classes: int, batch: int) -> StepTimes:
     device = find_device(recipe.device)
     classifier = to_device(Classifier(recipe.backbone, classes), device)
-    state = set_up(classifier, recipe)
-    labels = torch.zeros(batch, dtype=torch.int64, device=device)
+    state = set_up(classifier, recipe.replace(classifier_lr=0.0, mapping_lr=0.0))  # steps that cannot diverge
 
-    def random_images(side: int) -> Tensor:
-        return torch.rand(batch, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
+    def random_batch(count: int, side: int) -> tuple[Tensor, Tensor]:
+        images = torch.rand(count, 3, side, side, device=device).contiguous(memory_format=torch.channels_last)
+        return images, torch.zeros(count, dtype=torch.int64, device=device)
 
-    def algorithm() -> None:
-        list(casm(state, [(random_images(recipe.algorithm_side), labels)]))
+    def algorithm(count: int) -> None:
+        list(casm(state, [random_batch(count, recipe.algorithm_side)]))
 
-    def first() -> None:
-        classifier.train()(random_images(recipe.algorithm_side)).sum().backward()
+    def first(count: int) -> None:
+        classifier.train()(random_batch(count, recipe.algorithm_side)[0]).sum().backward()
 
-    def second_stage_step() -> None:
+    def second_stage_step(count: int) -> None:
         decoder = to_device(Decoder(classifier.stage_channels, with_cam=True), device)
-        network, images = SaliencyNetwork(classifier.eval(), decoder, [], True), random_images(recipe.size)
+        network, (images, _) = SaliencyNetwork(classifier.eval(), decoder, [], True), random_batch(count, recipe.size)
         step_decoder(network, torch.optim.AdamW(decoder.parameters()), images, images[:, :1])
 
     @torch.no_grad()
-    def pseudo_masks() -> None:
-        class_activation(classifier.eval(), random_images(recipe.cam_size), labels)
-        state.mapping.eval()(images := random_images(recipe.algorithm_side), classifier.forward_stages(images)[1])
+    def pseudo_masks(count: int) -> None:
+        class_activation(classifier.eval(), *random_batch(count, recipe.cam_size))
+        images, _ = random_batch(count, recipe.algorithm_side)
+        state.mapping.eval()(images, classifier.forward_stages(images)[1])
 
     # The very first step also prepares kernels; its time is dropped.
     works = [(algorithm, recipe.algorithm_side)] * 2 + [(first, recipe.algorithm_side)]
     if recipe.second_stage_steps:
         works += [(second_stage_step, recipe.size), (pseudo_masks, recipe.cam_size)]
-    seconds = []
-    for work, side in works:
-        start = time.monotonic()
-        try:
-            work()
-        except (RuntimeError, AssertionError, ValueError) as error:
-            reason = (str(error).splitlines() or ["unknown reason"])[0].rstrip(".")
-            raise UserError(f"Cannot train {recipe.backbone} on images of {side} pixels: {reason}.") from error
-        seconds.append(time.monotonic() - start)
+    for count in (min(FEW, recipe.batch), recipe.batch):
+        seconds = []
+        for work, side in works:
+            start = time.monotonic()
+            try:
+                work(count)
+            except (RuntimeError, AssertionError, ValueError) as error:
+                reason = (str(error).splitlines() or ["unknown reason"])[0].rstrip(".")
+                raise UserError(f"Cannot train {recipe.backbone} on images of {side} pixels: {reason}.") from error
+            seconds.append((time.monotonic() - start) * recipe.batch / count)
+        if seconds[1] >= SLOW_STEP:
+            break
     return StepTimes(*seconds[1:])
 
 

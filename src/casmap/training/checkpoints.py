@@ -26,13 +26,6 @@ class Checkpoints:
     """The last two checkpoints: `NAME.safetensors` and, before it, `NAME-before.safetensors`.
 
     rates: the learning rates to lower if training diverges.
-
-    >>> import tempfile
-    >>> checkpoints = Checkpoints(Path(tempfile.mkdtemp()), "checkpoint")
-    >>> for step in 1, 2, 3:
-    ...     checkpoints.write({"step": step, "weights": torch.zeros(2)})
-    >>> sorted(path.name for path in checkpoints.newest.parent.iterdir()), checkpoints.read()["step"]
-    (['checkpoint-before.safetensors', 'checkpoint.safetensors'], 3)
     """
 
     def __init__(self, folder: Path, name: str, rates: str = "the learning rates") -> None:

@@ -41,7 +41,7 @@ class Samples:
 
     def draw(self) -> Classifier:
         """Sample(F) = f': the newest with probability 1/2, otherwise one of the copies, uniformly."""
-        rng = self._rng(DRAW, self.step)
+        rng = np.random.default_rng((self.seed, self.step, *DRAW))
         if not self.kept or rng.random() < 0.5:
             return self.newest
         self.drawn.load_state_dict(self.kept[rng.integers(len(self.kept))])
@@ -49,14 +49,15 @@ class Samples:
 
     def newest_is_next(self) -> bool:
         """Whether the draw after the next `add` returns the newest; the random numbers do not depend on the weights."""
-        return not self.kept or self._rng(DRAW, self.step + 1).random() < 0.5
+        return not self.kept or np.random.default_rng((self.seed, self.step + 1, *DRAW)).random() < 0.5
 
     def thin(self) -> None:
         """F <- Thin(F): keep a copy of f(k) if the thinning keeps this step; if F is full, remove another copy."""
         if self.thinning.keeps is None or not self.thinning.keeps(self.step):
             return
         if len(self.kept) + 1 >= self.limit:  # + 1: the newest
-            del self.kept[self.thinning.evict(len(self.kept), self._rng(THIN, self.step))]
+            rng = np.random.default_rng((self.seed, self.step, *THIN))
+            del self.kept[self.thinning.evict(len(self.kept), rng)]
         self.kept.append(self.processes.copy_weights(self.newest.state_dict()))
 
     def state_dict(self) -> dict[str, Any]:
@@ -66,9 +67,6 @@ class Samples:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of a checkpoint."""
         self.step, self.kept = state["step"], [self.processes.copy_weights(kept) for kept in state["kept"]]
-
-    def _rng(self, stream: tuple[int, int], step: int) -> np.random.Generator:
-        return np.random.default_rng((self.seed, step, *stream))
 
 
 def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:
