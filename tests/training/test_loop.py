@@ -327,7 +327,7 @@ def test_the_optimisers_are_the_papers() -> None:
     assert [group[name] for name in ("lr", "weight_decay", "betas", "eps")] == [0.001, 1e-4, (0.9, 0.999), 1e-8]
     assert state.lambda_r.target is None
     assert state.lambda_r.value == pytest.approx(10.0 * torch.log(torch.tensor(4.0)).item() / 6.907755)
-    assert state.clip == 10.0
+    assert state.recipe.clip == 10.0
 
 
 def test_lambda_is_a_number_or_found_for_an_area() -> None:

@@ -62,7 +62,7 @@ def test_taught_masks_mark_as_much_as_algorithm_1(network, tmp_path) -> None:
     photos = Scenes(classes=4, photos=40, size=SIZE)
     torch.nn.init.normal_(network.decoder.mask.weight, std=0.5)
     wanted = np.arange(0, 40, 2)
-    masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, Run(tmp_path / "run", RECIPE))
+    masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, Run(tmp_path / "run", RECIPE))
     images = np.stack([resize(photos.image(int(i)), RECIPE.algorithm_side, "squash") for i in wanted])
     marked = SaliencyMapper(network, SIZE).masks(images)[0]
     assert marked.std() > 0.05
@@ -112,7 +112,7 @@ def test_the_decoder_learns_the_pseudo_masks_and_the_encoder_does_not_change(net
     photos = Scenes(classes=4, photos=32, size=SIZE)
     before = {name: tensor.clone() for name, tensor in network.encoder.state_dict().items()}
     run = Run(tmp_path, RECIPE)
-    trained, area = train_second_stage(network, photos, RECIPE, run)
+    trained, area = train_second_stage(network, photos, run)
     losses = [row["loss"] for row in read_log(tmp_path / "taught-log.csv")]
     masks = np.concatenate([np.load(file) for file in (tmp_path / "teacher-masks").iterdir()]) / 255
     baseline = -(masks.mean() * np.log(masks.mean()) + (1 - masks.mean()) * np.log(1 - masks.mean()))
@@ -128,7 +128,7 @@ def test_pseudo_masks_depend_on_the_label(network, tmp_path) -> None:
     photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)
     others.labels = (photos.labels + 1) % 4
     one, other = (
-        PseudoMasks(tmp_path / name, np.array([0, 3, 5])).make(one_set, network, RECIPE, Run(tmp_path, RECIPE))
+        PseudoMasks(tmp_path / name, np.array([0, 3, 5])).make(one_set, network, Run(tmp_path, RECIPE))
         for name, one_set in (("one", photos), ("other", others))
     )
     for photo in (0, 3, 5):
@@ -137,19 +137,19 @@ def test_pseudo_masks_depend_on_the_label(network, tmp_path) -> None:
 
 def test_a_damaged_file_of_pseudo_masks_is_named(network, tmp_path) -> None:
     photos, run = Scenes(classes=4, photos=4, size=SIZE), Run(tmp_path, RECIPE)
-    PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+    PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, run)
     (file,) = (tmp_path / "masks").iterdir()
     file.write_bytes(file.read_bytes()[:100])
     run.resumed = True
     with pytest.raises(UserError, match=r"000000\.npy is damaged"):
-        PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, RECIPE, run)
+        PseudoMasks(tmp_path / "masks", np.arange(4)).make(photos, network, run)
 
 
 def test_existing_masks_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(second_stage, "FILE", 8)
     photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
     wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
-    first = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+    first = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, run)
     files = sorted((tmp_path / "masks").iterdir())
     assert [np.load(file).shape for file in files] == [(8, GRID, GRID), (3, GRID, GRID)]
     kept = [np.array(first[photo]) for photo in wanted]
@@ -160,7 +160,7 @@ def test_existing_masks_are_not_made_again_unless_the_run_is_new(network, tmp_pa
     for resumed, again in ((True, [12, 13, 19]), (False, wanted.tolist())):
         run.resumed = resumed
         opened.clear()
-        masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, RECIPE, run)
+        masks = PseudoMasks(tmp_path / "masks", wanted).make(photos, network, run)
         assert sorted(opened) == sorted([*again, *wanted])  # the cut is chosen on all of them
         assert all(np.array_equal(masks[photo], mask) for photo, mask in zip(wanted, kept, strict=True))
 
@@ -170,4 +170,4 @@ def test_all_of_it_is_on_the_runs_device(network, tmp_path) -> None:
     run = Run(tmp_path, RECIPE)
     run.device = torch.device("meta")
     with pytest.raises(RuntimeError, match=r"item\(\) cannot be called on meta tensors"):  # nothing fails before
-        train_second_stage(copy.deepcopy(network), Scenes(classes=4, photos=16, size=SIZE), RECIPE, run)
+        train_second_stage(copy.deepcopy(network), Scenes(classes=4, photos=16, size=SIZE), run)

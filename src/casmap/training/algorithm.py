@@ -16,13 +16,14 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.lambda_r import LambdaR
+from casmap.training.recipes import Recipe
 from casmap.training.samples import Samples
-from casmap.training.score import LossName, classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.score import classification_loss, kept_loss, mask_in, mask_out, score
 
 
 @dataclass
 class TrainingState:
-    """The networks, the sample set, the optimizers and the settings of Algorithm 1."""
+    """The networks, the sample set and the optimizers of Algorithm 1, and the recipe with its other settings."""
 
     classifier: Classifier  # f
     mapping: Mapping  # m
@@ -30,12 +31,7 @@ class TrainingState:
     lambda_r: LambdaR
     classifier_optimizer: Optimizer | None  # None: f stays f(0), thinning F
     mapping_optimizer: Optimizer
-    score: str = "entropy"  # a name in SCORES
-    loss: LossName = "mixed"
-    masked_in: float = 0.0  # weight of the loss on what the mask keeps; the paper has no such term
-    clip: float = 10.0  # maximum norm of the mapping's gradient
-    freeze_batch_norm: bool = False
-    reuse_masked: bool = False  # deviates from Algorithm 1: see `step_classifier`
+    recipe: Recipe
     processes: Processes = ONE_PROCESS  # the processes that share each batch
 
 
@@ -86,7 +82,7 @@ def run_clean_pass(state: TrainingState, images: Tensor) -> CleanPass:
     """Compute f(x) and m(x) on the clean images; a shared encoder runs once."""
     f, m = state.classifier, state.mapping
     f.train(state.classifier_optimizer is not None)
-    for norm in batch_norms(f) if state.freeze_batch_norm else ():
+    for norm in batch_norms(f) if state.recipe.freeze_batch_norm else ():
         norm.eval()
     m.train()
     with torch.set_grad_enabled(state.classifier_optimizer is not None):
@@ -105,14 +101,14 @@ def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labe
     optimizer = state.classifier_optimizer
     if optimizer is None:
         return cross_entropy(clean.logits, labels)
-    reuse = state.reuse_masked and state.samples.newest_is_next()
+    reuse = state.recipe.reuse_masked and state.samples.newest_is_next()
     masks = clean.masks.detach().requires_grad_(reuse)
     masked = state.classifier(mask_out(images, masks))
     if reuse:
-        value = score(masked, clean.logits.detach(), labels, masks, clean.lambda_r, state.score)
+        value = score(masked, clean.logits.detach(), labels, masks, clean.lambda_r, state.recipe.score)
         (mask_gradient,) = torch.autograd.grad(value, masks, retain_graph=True)
         clean.reused = value.detach(), masked.detach(), mask_gradient
-    loss = classification_loss(masked, clean.logits, labels, state.loss)
+    loss = classification_loss(masked, clean.logits, labels, state.recipe.loss)
     optimizer.zero_grad()
     trainable = [weights for weights in state.classifier.parameters() if weights.requires_grad]
     loss.backward(inputs=trainable)  # type: ignore[no-untyped-call]
@@ -135,13 +131,13 @@ def step_mapping(
     else:
         with _input_gradient_only(sampled):
             masked = sampled(mask_out(images, clean.masks))
-            value = score(masked, clean.logits.detach(), labels, clean.masks, clean.lambda_r, state.score)
-            if state.masked_in:
+            value = score(masked, clean.logits.detach(), labels, clean.masks, clean.lambda_r, state.recipe.score)
+            if state.recipe.masked_in:
                 kept = sampled(mask_in(images, clean.masks))
-                value = value - state.masked_in * kept_loss(kept, clean.logits.detach(), labels)
+                value = value - state.recipe.masked_in * kept_loss(kept, clean.logits.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
     state.processes.average_gradients(state.mapping.parameters())
-    torch.nn.utils.clip_grad_norm_(state.mapping.parameters(), state.clip)
+    torch.nn.utils.clip_grad_norm_(state.mapping.parameters(), state.recipe.clip)
     state.mapping_optimizer.step()
     state.processes.average_statistics(state.classifier, state.mapping)
     state.lambda_r.observe(float(state.processes.mean(clean.masks.detach().mean())))

@@ -23,12 +23,6 @@ class LambdaR:
     log lambda_R = log start + I + P * e, where e = area - target of a short running mean, and I sums RATE * e over the
     steps. While masks are too large, lambda_R rises, whatever the scale of the score. P reacts at once and I slowly;
     the other way round the area oscillates, because masks follow lambda_R with a delay of some steps.
-
-    >>> controller = LambdaR(start=1.0, target=0.3)
-    >>> for _ in range(50):
-    ...     controller.observe(0.6)
-    >>> controller.value > 2
-    True
     """
 
     PROPORTION = 8.0

@@ -88,7 +88,7 @@ def train_mapping(
             else:
                 training = run_algorithm1(photos, recipe, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
-                network, area = train_second_stage(load_mapping(casm_path)[0], photos, recipe, run)
+                network, area = train_second_stage(load_mapping(casm_path)[0], photos, run)
                 training |= {"area": area}
                 save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
             run.processes.wait()
@@ -172,8 +172,7 @@ def set_up(
             first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
         ) if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
-        score=recipe.score, loss=recipe.loss, masked_in=recipe.masked_in, clip=recipe.clip,
-        freeze_batch_norm=recipe.freeze_batch_norm, reuse_masked=recipe.reuse_masked, processes=processes,
+        recipe=recipe, processes=processes,
     )  # fmt: skip
 
 
@@ -198,7 +197,7 @@ def recompute_statistics(state: TrainingState, batches: Batches, device: torch.d
     batches. An encoder of the mapping's own never sees masked images, and frozen statistics need no correction.
     """
     f, m = state.classifier, state.mapping
-    if m.encoder is None and state.classifier_optimizer is not None and not state.freeze_batch_norm:
+    if m.encoder is None and state.classifier_optimizer is not None and not state.recipe.freeze_batch_norm:
         for norm in batch_norms(f):
             norm.reset_running_stats()
             norm.momentum = None  # the mean over all following batches

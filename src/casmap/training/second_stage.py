@@ -36,6 +36,8 @@ from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
+Indices = npt.NDArray[np.int64]
+
 # The names of files and folders are those of 0.1.0, so that its runs can be resumed.
 CHECKPOINT, LOG, MASKS = "taught-checkpoint", "taught-log", "teacher-masks"
 GRID = 64  # rows and columns of a pseudo-mask, whatever the photo's shape
@@ -52,7 +54,7 @@ class PseudoMasks:
     wanted: the indices of the photos (n,), ascending. Index with the index of a photo.
     """
 
-    def __init__(self, folder: Path, wanted: npt.NDArray[np.int64]) -> None:
+    def __init__(self, folder: Path, wanted: Indices) -> None:
         self.folder, self.wanted = folder, wanted
         self._files: list[npt.NDArray[np.uint8]] = []
 
@@ -61,9 +63,9 @@ class PseudoMasks:
         mask: npt.NDArray[np.uint8] = self._files[file][row]
         return mask
 
-    def make(self, photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, run: Run) -> "PseudoMasks":
+    def make(self, photos: PhotoSet, network: SaliencyNetwork, run: Run) -> "PseudoMasks":
         """Make the masks of whole photos; a resumed run makes only the files that are missing."""
-        agreements_of = partial(_agreements, photos=photos, network=network, recipe=recipe, device=run.device)
+        agreements_of = partial(_agreements, photos=photos, network=network, run=run)
         starts = range(0, len(self.wanted), FILE)
         with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
             cut: float | None = None
@@ -85,16 +87,14 @@ class PseudoMasks:
         return self
 
 
-def _agreements(
-    chosen: npt.NDArray[np.int64], photos: PhotoSet, network: SaliencyNetwork, recipe: Recipe, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def _agreements(chosen: Indices, photos: PhotoSet, network: SaliencyNetwork, run: Run) -> tuple[Tensor, Tensor]:
     """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of Algorithm 1's masks."""
-    agreements, areas = [], []
+    agreements, areas, sizes = [], [], (run.recipe.algorithm_side, run.recipe.cam_size)
     with torch.no_grad():
-        for labels, arrays in whole_photos(photos, chosen, (recipe.algorithm_side, recipe.cam_size), BATCH):
-            small, large = (normalised(images, network.mean, network.std).to(device) for images in arrays)
+        for labels, arrays in whole_photos(photos, chosen, sizes, BATCH):
+            small, large = (normalised(images, network.mean, network.std).to(run.device) for images in arrays)
             masks = network(small)[0]
-            activations = class_activation(network.encoder, large, labels.to(device))[:, None]
+            activations = class_activation(network.encoder, large, labels.to(run.device))[:, None]
             agreements.append(agreement(masks, activations))
             areas.append(masks.mean(dim=(1, 2, 3)))
     return torch.cat(agreements), torch.cat(areas)
@@ -142,19 +142,17 @@ class PhotosWithMasks(PhotoSet):
         return np.dstack([image, mask])
 
 
-def train_second_stage(
-    network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, run: Run
-) -> tuple[SaliencyNetwork, float]:
+def train_second_stage(network: SaliencyNetwork, photos: PhotoSet, run: Run) -> tuple[SaliencyNetwork, float]:
     """Train a new decoder on the same, fixed encoder: AdamW, a warm-up and a cosine decay.
 
     Returns the mapping and its mean mask area over training photos.
     """
     to_device(network, run.device).eval().requires_grad_(False)
-    steps = recipe.second_stage_steps
+    recipe, steps = run.recipe, run.recipe.second_stage_steps
     used, without_masks = np.zeros(len(photos), bool), _batches(network, photos, recipe)
     for step in range(steps):
         used[without_masks.indices(step)] = True
-    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(used)).make(photos, network, recipe, run)
+    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(used)).make(photos, network, run)
     batches = _batches(network, PhotosWithMasks(photos, masks), recipe)
     torch.manual_seed(recipe.seed)
     decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device).train()
