@@ -18,7 +18,7 @@ from casmap.io.images import IMAGE_SUFFIXES, image_size, open_photo
 from casmap.io.outputs import is_output, map_files
 
 Boxes = npt.NDArray[np.float64]
-OptionalPath = str | Path | None
+OptionalPath = str | os.PathLike[str] | None
 ROUNDING = 1.0  # pixels by which a box may extend outside its photo without being reported
 
 

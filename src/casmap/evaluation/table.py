@@ -87,7 +87,6 @@ def evaluate(
     shipped mapping). area: compare evidence at this mean area. size: side of the square that photos are resized to
     (default: the mapping's). unseen: accept classes that a mapping does not know; it then has no OM.
     """
-    boxes, masks, parts = (None if path is None else Path(path) for path in (boxes, masks, parts))
     photos = open_photos(os.fspath(data), held_out=True, boxes=boxes, masks=masks, parts=parts, split=split)
     unmatched = [one.what for one in getattr(photos, "problems", ()) if one.kind is Kind.NO_PHOTO]
     if unmatched:

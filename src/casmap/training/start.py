@@ -122,7 +122,7 @@ def _prepare(
 
 def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet, list[str]]:
     """The photos, and a warning if some of the folder are skipped."""
-    photos = open_photos(data, boxes=None if labels is None else Path(labels), split=split)
+    photos = open_photos(data, boxes=labels, split=split)
     if len(photos.classes) < 2:
         only = photos.classes[0]
         raise UserError(f"All photos in {data} are of one class, {only!r}: a classifier needs at least two classes.")
