@@ -24,7 +24,7 @@ from casmap.training.run import Run
 def trained(tmp_path):
     """A mapping that has hardly learned anything."""
     recipe = QUICK.replace(size=64, batch=4, steps=4, first_steps=4, checkpoint_every=2, threads=1)
-    return train_mapping(Scenes(classes=4, photos=40, size=64), recipe, Run(tmp_path / "run", recipe)).mapping
+    return train_mapping(Scenes(classes=4, photos=40, size=64), Run(tmp_path / "run", recipe)).mapping
 
 
 def test_photos_that_were_not_corrected_gain_and_the_encoder_stays(trained, tmp_path) -> None:

@@ -33,5 +33,5 @@ if __name__ == "__main__":
     )  # fmt: skip
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         run = Run(folder, recipe, processes=processes)
-        train_mapping(Scenes(classes=4, photos=32, size=32), recipe, run, classifier, Mapping if free else Frozen)
+        train_mapping(Scenes(classes=4, photos=32, size=32), run, classifier, Mapping if free else Frozen)
         shutil.copy(folder / "mapping.safetensors", Path(out).with_name(f"weights-{processes.rank}.safetensors"))

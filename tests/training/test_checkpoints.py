@@ -99,7 +99,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_batch_and_checkp
         size=32, batch=4, steps=60, first_steps=2, checkpoint_every=1, classifier_lr=100.0, mapping_lr=100.0, threads=1
     )  # fmt: skip
     with pytest.raises(UserError) as caught:
-        train_mapping(photos, recipe, Run(tmp_path / "run", recipe))
+        train_mapping(photos, Run(tmp_path / "run", recipe))
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("Training diverged at step ")

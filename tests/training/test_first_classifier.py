@@ -35,7 +35,7 @@ def photos() -> Scenes:
 def _first(photos, folder: Path, recipe: Recipe = RECIPE, given: str | None = None, resume: bool = False):
     run = Run(folder, recipe, resume=resume)
     with run.started(photos):
-        return first_classifier(photos, recipe, run, given)
+        return first_classifier(photos, run, given)
 
 
 def _equal(one: torch.nn.Module, other: torch.nn.Module) -> bool:

@@ -307,7 +307,7 @@ def test_both_learning_rates_fall_to_a_tenth_every_20_of_70_epochs(tmp_path) -> 
     recipe = RECIPE.replace(classifier_lr=0.001, mapping_lr=0.002, drop_every=PAPER.drop_every)
     steps, found = 70 * 3, []
     run = Run(tmp_path / "run", recipe)
-    for step, batch in enumerate(trainer._scheduled(state, range(steps), recipe, run, 0, steps)):
+    for step, batch in enumerate(trainer._scheduled(state, range(steps), run, 0, steps)):
         assert batch == step
         found.append([o.param_groups[0]["lr"] for o in (state.classifier_optimizer, state.mapping_optimizer)])
     tenths = [0] * 60 + [1] * 60 + [2] * 60 + [3] * 30

@@ -126,10 +126,8 @@ def test_messages_of_a_run_are_written_to_its_log(tmp_path) -> None:
 
 
 def test_chance_inside_a_step_follows_from_seed_and_step_alone(tmp_path) -> None:
-    run = Run(tmp_path / "run", QUICK)
-
     def chance(seed: int, step: int) -> list[float]:
-        run.seed(seed, step)
+        Run(tmp_path / "run", QUICK.replace(seed=seed)).seed(step)
         return torch.rand(3).tolist()
 
     wanted = chance(3, 5)

@@ -59,7 +59,7 @@ def learn(data: TrainingData) -> AdversarialLocalization:
     assert data.photos is not None
     recipe = RECIPE.replace(backbone=data.classifier.backbone)
     run = Run(data.folder / "adversarial", recipe, resume=True, reporter=data.reporter)
-    trained = train_mapping(data.photos, recipe, run, str(data.file), SuperpixelMapping)
+    trained = train_mapping(data.photos, run, str(data.file), SuperpixelMapping)
     network, about = load_mapping(trained.mapping)
     return AdversarialLocalization(network, about["size"])
 

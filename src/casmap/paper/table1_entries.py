@@ -233,7 +233,7 @@ def maps_of(baseline: Baseline, data: TrainingData, crops: Crops, predicted: Ind
     trained_in = data.folder / name
     run = Run(trained_in, FALLBACK, resume=True, reporter=data.reporter)
     with run.started(data.photos):
-        trained, _ = first_classifier(data.photos, FALLBACK, run)
+        trained, _ = first_classifier(data.photos, run)
     classifier = trained.cpu().eval().requires_grad_(False)
     instead = replace(data, classifier=classifier, file=trained_in / "classifier.safetensors", folder=trained_in)
     renamed = replace(baseline, name=f"{baseline.name} (of a {name})", paper_le=None)

@@ -37,7 +37,7 @@ class Trainings:
             self.reporter.heading(f"Classifier: {recipe.backbone}, seed {recipe.seed}")
             run = Run(folder, recipe, resume=True, reporter=self.reporter)
             with run.started(photos):
-                first_classifier(photos, recipe, run)
+                first_classifier(photos, run)
         return done
 
     def mapper(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> SaliencyMapper:
@@ -48,7 +48,7 @@ class Trainings:
         if not done.exists():
             how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
             self.reporter.heading(f"Mapping: {how}")
-            train_mapping(photos, recipe, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
+            train_mapping(photos, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
         return SaliencyMapper.load(done)
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:

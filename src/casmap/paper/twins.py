@@ -51,7 +51,7 @@ def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outco
     destroyed = Scenes(photos=PHOTOS, seed=seed, size=recipe.size, variant="split-twins", destroyed="right")
     run = Run(out / "first", recipe, resume=True, reporter=reporter)
     with run.started(destroyed):
-        first_classifier(destroyed, recipe, run)
+        first_classifier(destroyed, run)
     first = out / "first" / "classifier.safetensors"
     mappers = train_pair(intact, recipe, out=out, classifier=first, reporter=reporter)
     mappers["untrained"] = untrained(first, recipe.size, seed)

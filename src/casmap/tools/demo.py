@@ -72,7 +72,7 @@ def train_pair(
     for name, thinning, given in (("CASM", recipe.thinning, classifier), ("Baseline", "F", first)):
         run = Run(out / name.lower(), recipe.replace(thinning=thinning), resume=True, reporter=reporter)
         reporter.heading(f"{name}, thinning {thinning}")
-        trained = train_mapping(photos, run.recipe, run, None if given is None else str(given))
+        trained = train_mapping(photos, run, None if given is None else str(given))
         mappers[name] = SaliencyMapper.load(trained.mapping)
     return mappers
 

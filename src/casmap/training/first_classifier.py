@@ -30,24 +30,25 @@ BATCH, ITERATIONS = 32, 100  # photos in a forward pass; iterations of L-BFGS
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
-def first_classifier(photos: PhotoSet, recipe: Recipe, run: Run, given: str | None = None) -> tuple[Classifier, str]:
+def first_classifier(photos: PhotoSet, run: Run, given: str | None = None) -> tuple[Classifier, str]:
     """f(0), and a sentence that says where it comes from."""
     path = run.folder / "classifier.safetensors"
     if run.resumed and path.exists():
         classifier, about = load_classifier(path)
         return classifier, about["origin"]
     if given:
-        classifier = load_given_classifier(given, photos, recipe)
+        classifier = load_given_classifier(given, photos, run.recipe)
         origin = f"f(0) is the classifier given, {Path(given).name}."
     else:
-        classifier, origin = _make(photos, recipe, run)
+        classifier, origin = _make(photos, run)
     save_classifier(path, classifier, list(photos.classes), {"origin": origin})
     Checkpoints(run.folder, CHECKPOINT).remove()  # only after the classifier is saved
     return classifier, origin
 
 
-def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
+def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
     """f(0) with the recipe's weights, trained unless these already cover the photos' classes; and its origin."""
+    recipe = run.recipe
     torch.manual_seed(recipe.seed)
     pretrained = recipe.pretrained and not recipe.weights
     if pretrained:
@@ -75,7 +76,7 @@ def _make(photos: PhotoSet, recipe: Recipe, run: Run) -> tuple[Classifier, str]:
         run.processes.broadcast_weights(classifier)
         parts[0] += "" if accuracy is None else f" ({accuracy:.0%} accuracy on a held-out fifth)"
     if steps:
-        accuracy = train_first(classifier, photos, recipe, run, steps)
+        accuracy = train_first(classifier, photos, run, steps)
         parts[-1] += f" to {accuracy:.0%} training accuracy"
     if not steps and accuracy is not None and accuracy < HINT_BELOW:
         run.message(
@@ -222,9 +223,9 @@ def _best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor
     return weight.detach(), bias.detach()
 
 
-def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: Run, steps: int) -> float:
+def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps."""
-    device, processes = run.device, run.processes
+    recipe, device, processes = run.recipe, run.device, run.processes
     processes.with_sync_batch_norms(to_device(classifier, device)).train()
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
@@ -237,7 +238,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, recipe: Recipe, run: R
 
     def take_steps() -> Iterator[Row]:
         for step, (images, labels) in enumerate(batches.between(stage.start, steps, device), stage.start):
-            run.seed(recipe.seed, step)
+            run.seed(step)
             for group in optimizer.param_groups:
                 group["lr"] = recipe.first_lr * one_cycle(step / steps)
             logits = classifier(images)

@@ -69,10 +69,10 @@ def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
 
 
 def train_mapping(
-    photos: PhotoSet, recipe: Recipe, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
+    photos: PhotoSet, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
 ) -> TrainingResult:
     """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder."""
-    path = run.folder / "mapping.safetensors"
+    recipe, path = run.recipe, run.folder / "mapping.safetensors"
     start = time.monotonic()
     with run.started(photos):
         finished = run.resumed and path.exists()
@@ -80,13 +80,13 @@ def train_mapping(
             run.message(f"This run is finished: {path}")
             training = load_mapping(path)[1]["training"]
         else:
-            first, origin = first_classifier(photos, recipe, run, classifier)
+            first, origin = first_classifier(photos, run, classifier)
             run.message(f"Initial classifier: {origin}")
             casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
             if run.resumed and casm_path.exists():
                 training = load_mapping(casm_path)[1]["training"]
             else:
-                training = run_algorithm1(photos, recipe, run, first, origin, casm_path, kind)
+                training = run_algorithm1(photos, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
                 network, area = train_second_stage(load_mapping(casm_path)[0], photos, run)
                 training |= {"area": area}
@@ -113,9 +113,10 @@ def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
 
 
 def run_algorithm1(
-    photos: PhotoSet, recipe: Recipe, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
+    photos: PhotoSet, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
 ) -> dict[str, Any]:
     """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run."""
+    recipe = run.recipe
     state = set_up(to_device(first, run.device), recipe, kind, run.processes)
     memory = megabytes(first, state.samples.thinning, recipe.sample_limit)
     run.message(f"Earlier classifiers kept in memory (thinning {recipe.thinning}): up to {memory:.0f} MB.")
@@ -128,7 +129,7 @@ def run_algorithm1(
     rates = f"{option('classifier_lr')} and {option('mapping_lr')}"
     stage = Resumable(run, CHECKPOINT, "log", steps, rates, **{name: getattr(state, name) for name in names})
     upcoming = batches.between(stage.start, steps, run.device)
-    measured = casm(state, _scheduled(state, upcoming, recipe, run, stage.start, steps))
+    measured = casm(state, _scheduled(state, upcoming, run, stage.start, steps))
     rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
     label = f"Algorithm 1, thinning {recipe.thinning}"
     note = "loss {loss:.3f}, area {area:.2f}, lambda_R {lambda_r:.3g}"
@@ -176,10 +177,11 @@ def set_up(
     )  # fmt: skip
 
 
-def _scheduled(state: TrainingState, batches: Any, recipe: Recipe, run: Run, start: int, steps: int) -> Any:
+def _scheduled(state: TrainingState, batches: Any, run: Run, start: int, steps: int) -> Any:
     """Set the seed and the learning rates before each batch is used; both depend only on the step."""
+    recipe = run.recipe
     for step, batch in enumerate(batches, start):
-        run.seed(recipe.seed, step)
+        run.seed(step)
         drop = 0.1 ** int(step / steps / recipe.drop_every)
         rates = {state.classifier_optimizer: recipe.classifier_lr, state.mapping_optimizer: recipe.mapping_lr}
         for optimizer, rate in rates.items():

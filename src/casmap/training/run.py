@@ -95,9 +95,9 @@ class Run:
         with open(self.folder / "run.log", "a") as file:
             file.write(text + "\n")
 
-    def seed(self, seed: int, step: int) -> None:
-        """Make all randomness inside a step (such as dropout) depend only on the seed and the step."""
-        torch.manual_seed(seed * 1_000_003 + step)
+    def seed(self, step: int) -> None:
+        """Make all randomness inside a step (such as dropout) depend only on the recipe's seed and the step."""
+        torch.manual_seed(self.recipe.seed * 1_000_003 + step)
 
 
 def holds_run(folder: Path) -> UserError:

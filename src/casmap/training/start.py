@@ -57,7 +57,7 @@ def train(
                 check_has_cam(run.recipe.backbone)
             trains_first = classifier is None and not is_pretrained_for(photos, run.recipe)
             estimate_duration(photos, run.recipe, trains_first=trains_first, times=times, reporter=reporter)
-        return train_mapping(photos, run.recipe, run, None if classifier is None else str(classifier))
+        return train_mapping(photos, run, None if classifier is None else str(classifier))
 
 
 def train_classifier(
@@ -69,7 +69,7 @@ def train_classifier(
         if run.recipe.pretrained and not run.recipe.weights:
             check_weights(run.recipe.backbone)
         with run.started(photos):
-            _, origin = first_classifier(photos, run.recipe, run)
+            _, origin = first_classifier(photos, run)
             run.message(f"Initial classifier: {origin}")
         warn_of_skipped(photos, run)
         return ClassifierResult(run.folder / "classifier.safetensors", origin, tuple(run.warnings))
