@@ -146,9 +146,7 @@ class Readable(PhotoSet):
         return self.photos.annotation(index)
 
     def skipped_summary(self) -> str:
-        """Return a sentence about the skipped photos, or "" if there are none."""
-        if not self.skipped:
-            return ""
+        """Return a sentence about the skipped photos."""
         count, first = len(self.skipped), [self.names[index] for index in sorted(self.skipped)[:5]]
         more = f" and {count - len(first)} more" if count > len(first) else ""
         return f"{count} of {len(self)} photos could not be read and are left out: {', '.join(first)}{more}."
