@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from mkdocs.structure.files import File
 from typer.main import get_command
 
 from casmap.cli.main import app
-from casmap.training.recipes import CHOICES, RECIPES, Recipe
+from casmap.training.recipes import CHOICES, GROUPS, RECIPES, Recipe
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "casmap"
@@ -93,12 +92,11 @@ def options(name: str) -> str:
 
 def recipe() -> str:
     """Every option of a recipe, in the groups of its class, with the values of all recipes."""
-    lines, groups, before = [], _groups(), None
+    lines = []
     head = ["option", *RECIPES, "range or values", "meaning"]
     for entry in dataclasses.fields(Recipe):
-        if (group := groups.get(entry.name, "Options")) != before:
+        if group := GROUPS.get(entry.name):
             lines += ["", f"## {group}", "", f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-            before = group
         default, *others = (getattr(one, entry.name) for one in RECIPES.values())
         cells = [
             f"`--{entry.name.replace('_', '-')}`", _value(default),
@@ -107,17 +105,6 @@ def recipe() -> str:
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _groups() -> dict[str, str]:
-    """The comment above each group of fields in the class's source."""
-    groups, group = {}, "Options"
-    for line in inspect.getsource(Recipe).splitlines():
-        if (comment := re.fullmatch(r"    # (.+)", line)) and not comment[1].startswith("fmt:"):
-            group = comment[1]
-        elif field := re.match(r"    (\w+): ", line):
-            groups[field[1]] = group
-    return groups
 
 
 def _allowed(name: str, bounds: tuple[float, ...]) -> str:

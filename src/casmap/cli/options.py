@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from casmap.training.recipes import CHOICES, REMOVED, RENAMED, Recipe
+from casmap.training.recipes import CHOICES, GROUPS, REMOVED, RENAMED, Recipe
 
 RecipeName = Annotated[
     str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file (default: chosen automatically)")
@@ -47,9 +47,12 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     fields = {entry.name: entry for entry in dataclasses.fields(Recipe)}
     kinds = get_type_hints(Recipe)
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "changes"]
-    options = [_option(name, kinds[name], entry.metadata["help"]) for name, entry in fields.items()]
-    options += [_option(name, type(understood), why, hidden=True) for name, (understood, why) in REMOVED.items()]
-    options += [_option(old, kinds[new], f"the old name of {new}", hidden=True) for old, new in RENAMED.items()]
+    options, panel = [], ""
+    for name, entry in fields.items():
+        panel = GROUPS.get(name, panel)
+        options.append(_option(name, kinds[name], entry.metadata["help"], panel))
+    options += [_option(name, type(understood), why) for name, (understood, why) in REMOVED.items()]
+    options += [_option(old, kinds[new], f"the old name of {new}") for old, new in RENAMED.items()]
 
     @functools.wraps(command)
     def wrapped(**arguments: Any) -> None:
@@ -62,8 +65,9 @@ def with_recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _option(name: str, kind: Any, help: str, hidden: bool = False) -> inspect.Parameter:
+def _option(name: str, kind: Any, help: str, panel: str | None = None) -> inspect.Parameter:
+    """An option of a recipe in a panel of the help; without a panel it is accepted, but not shown."""
     kind = Literal[tuple(CHOICES[name])] if name in CHOICES else kind
-    option = typer.Option(help=help, rich_help_panel="Recipe", show_default=False, hidden=hidden)
+    option = typer.Option(help=help, rich_help_panel=panel, show_default=False, hidden=panel is None)
     annotation = Annotated[kind | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -25,6 +25,15 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "compile": (False, "torch.compile made a step no faster"),
 }
 
+# The groups of options, by their first option: in `--help` and in the documentation.
+GROUPS = {
+    "backbone": "The two networks", "thinning": "Algorithm 1", "epochs": "Length",
+    "classifier_lr": "Optimizers: SGD for the classifier, Adam for the mapping",
+    "second_stage_steps": "The second stage, which the paper does not have",
+    "first_steps": "Training f(0), if necessary: AdamW, one warm-up and one cosine decay",
+    "smallest_crop": "Augmentation", "seed": "The run",
+}  # fmt: skip
+
 
 def _option(default: Any, help: str, *between: float) -> Any:
     return field(default=default, metadata={"help": help, "between": between})
@@ -39,7 +48,6 @@ class Recipe:
     """
 
     # fmt: off
-    # The two networks
     backbone: str = _option("resnet50.tv_in1k",
         f"network of the classifier, by name; sources: {', '.join(BACKBONE_SOURCES.names)} (.tv_in1k: torchvision's)")
     pretrained: bool = _option(True,
@@ -49,7 +57,6 @@ class Recipe:
         "shared", "encoder of the mapping: f itself, a separate one (Table 2, rows i-k), or f(0), unchanged")
     size: int = _option(224, "side of the training images, in pixels", 32, 2048)
 
-    # Algorithm 1
     thinning: str = _option("L100",
         f"classifiers that the sample set F keeps: {', '.join(THINNINGS)} (F: the paper's Baseline, L100: its CASM)")
     period: int | None = _option(None, "keep the classifier of every n-th step in F (default: 100 for L100)", 1, 10**9)
@@ -66,13 +73,11 @@ class Recipe:
     area: float | None = _option(
         None, "adjust lambda_R so that the masks of Algorithm 1 cover this share of the pixels, e.g. 0.5", 0.01, 0.99)
 
-    # Length
     epochs: int = _option(70, "epochs of Algorithm 1; ignored if steps is set", 1, 10**6)
     epoch_share: float = _option(0.2, "share of the photos, drawn at random, in each epoch", 1e-6, 1)
     steps: int | None = _option(None, "steps of Algorithm 1 (default: computed from the epochs)", 1, 10**9)
     batch: int = _option(128, "photos in a batch", 2, 10**6)
 
-    # Optimizers: SGD for the classifier, Adam for the mapping
     classifier_lr: float = _option(0.001, "learning rate of the classifier (SGD)", 0, 100)
     momentum: float = _option(0.9, "momentum of the classifier's SGD", 0, 1)
     classifier_decay: float = _option(1e-4, "weight decay of the classifier", 0, 100)
@@ -83,7 +88,6 @@ class Recipe:
     clip: float = _option(10.0, "maximum norm of the mapping's gradient", 1e-9, 10**9)
     freeze_batch_norm: bool = _option(False, "keep the batch-norm statistics of f(0) during Algorithm 1")
 
-    # The second stage, which the paper does not have
     second_stage_steps: int = _option(
         0, "steps of the second stage, which trains the mapping on pseudo-masks (the paper: 0)", 0, 10**9)
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
@@ -92,18 +96,15 @@ class Recipe:
     algorithm_size: int | None = _option(
         None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
-    # Training f(0), if necessary: AdamW, one warm-up and one cosine decay
     first_steps: int | None = _option(
         None, "steps of training f(0), the initial classifier (default: first_epochs; 0: fit its head)", 0, 10**9)
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
 
-    # Augmentation
     smallest_crop: float = _option(0.08, "minimum share of a photo that a random crop covers", 0.01, 1)
     flip: bool = _option(True, "flip half of the photos horizontally")
 
-    # The run
     seed: int = _option(0, "seed of all random numbers", 0, 2**31)
     device: str = _option("auto", "auto, cpu, cuda or mps")
     threads: int | None = _option(None, "CPU threads (default: torch's choice)", 1, 4096)
