@@ -1,11 +1,17 @@
 """What all tests share; the command line as its users meet it: real processes, their words and their exit codes."""
 
+import io
 import json
 import os
+import struct
 import subprocess
 import sys
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
+import PIL.Image
 import pytest
 import torch
 from hypothesis import settings
@@ -49,6 +55,48 @@ for line in sys.stdin:
         os._exit(code)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+
+
+def workers_of(parent: int) -> list[int]:
+    """The processes that open photos for a process."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            state, its_parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+            starts = b"casmap.io.worker" in (process / "cmdline").read_bytes()
+            if int(its_parent) == parent and starts and state != "Z":
+                found.append(int(process.name))
+    return found
+
+
+@pytest.fixture(scope="session", name="workers_of")
+def give_workers_of():
+    """Find the processes that open photos for a process."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("processes are found in /proc")
+    return workers_of
+
+
+@pytest.fixture(scope="session")
+def scan_bomb() -> bytes:
+    """A JPEG of 0.6 MB whose last scan is repeated 40,000 times: to decode it takes most of a minute."""
+    saved = io.BytesIO()
+    PIL.Image.new("L", (2000, 2000), 128).save(saved, "JPEG", progressive=True)
+    content = saved.getvalue()
+    scan = content[content.rindex(b"\xff\xda") : -2]
+    return content[:-2] + 40_000 * scan + content[-2:]
+
+
+@pytest.fixture(scope="session")
+def thin_png() -> bytes:
+    """The 80 bytes of a PNG of 1 x 64,000,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 64_000_000, 8, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(100))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,14 @@ class InvalidImage(UnreadableImage, ValueError):  # noqa: N818 (part of the publ
     """An array, tensor or object is not a photo."""
 
 
+class TooLarge(UnreadableImage):
+    """A photo has more pixels, or a longer side, than allowed."""
+
+
+class TooSlow(UnreadableImage):
+    """Opening a photo takes longer than allowed."""
+
+
 def option(name: str, value: object = None) -> str:
     """Write an option the way both Python and the command line spell it, for use in messages.
 

@@ -209,12 +209,12 @@ def test_maps_finished_before_an_interrupt_are_recorded(trip, mapping, tmp_path,
     photo(trip / "0.png", 30, 80)
     photo(trip / "1.png", 30, 80)
 
-    def stopping(path, **options):
+    def stopping(_opener, path, **options):
         if path.name == "1.png":
             raise KeyboardInterrupt
         return open_photo(path, **options)
 
-    monkeypatch.setattr("casmap.inference.mapper.open_photo", stopping)
+    monkeypatch.setattr("casmap.io.opener.Opener.__call__", stopping)
     with pytest.raises(KeyboardInterrupt):
         extract([str(trip)], mapping=mapping, out=out, batch=1)
     found = {line["name"]: (line["width"], line["height"]) for line in lines(out)}

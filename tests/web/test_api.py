@@ -159,7 +159,7 @@ def test_a_photo_that_cannot_be_annotated_is_skipped_and_listed(start, cat) -> N
     bad, too_large = json.loads(answer[1]["casmap-left-out"])
     assert bad.startswith("bäd.png: ")
     assert "not an image" in bad
-    assert too_large == "large.png: A photo may have at most 1 million pixels."
+    assert too_large == "large.png: A photo may have at most 1 million pixels, and 65,500 on a side."
     for name, status, word in (("bäd.png", 422, "not an image"), ("large.png", 413, "1 million pixels")):
         answer = ask(small.address, "/api/annotations?format=yolo", *form([sent[name]]))
         assert answer[0] == status

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from casmap.annotations.types import AnnotatedObject, Box, Kind, Mask, ObjectParser, PhotoRecord, Problem, Size, Skipped
 from casmap.errors import UserError
-from casmap.io.images import MAX_PIXELS, open_image
+from casmap.io.images import open_image
+from casmap.io.size_limits import MAX_PIXELS
 
 MAX_OUTLINE = 10**6  # pixels along a polygon: pycocotools uses memory for each of them
 

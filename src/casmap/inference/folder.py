@@ -1,6 +1,7 @@
 """Extract: write the masks, overlays and boxes of many photos to a folder."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from casmap.errors import UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
 from casmap.inference.mapper import Mapped, SaliencyMapper
-from casmap.inference.pipeline import BATCH, Finished, Pipeline
+from casmap.inference.pipeline import BATCH, Finished, Pipeline, cores
 from casmap.inference.views import VIEWS, grey, view_paths, write_views
 from casmap.install_hint import install_hint
 from casmap.io import heic
@@ -23,6 +24,7 @@ from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
 from casmap.io.find import UNSUPPORTED_SUFFIXES, base_folder, find_images
 from casmap.io.lock import locked
 from casmap.io.names import file_name, unique_names
+from casmap.io.opener import Opener
 from casmap.io.outputs import BOXES, map_files, read_boxes
 from casmap.reporting import SILENT, Reporter
 
@@ -65,16 +67,18 @@ def extract(
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
     photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
-    with locked(out, reporter):
-        return _extract(photos, mapping, out, views, alpha, batch, device, window, reporter)
+    with locked(out, reporter), Opener(cores()) as opener:
+        return _extract(photos, mapping, out, views, alpha, batch, device, window, reporter, opener)
 
 
 def _extract(
     photos: list[str | os.PathLike[str]], mapping: str | os.PathLike[str] | SaliencyMapper | None, out: Path,
     views: Sequence[str], alpha: float, batch: int, device: str, window: Window | None, reporter: Reporter,
+    opener: Opener,
 ) -> Extraction:  # fmt: skip
     """Extract into a folder that no other process writes to."""
     paths, skipped = to_map(photos)
+    opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
     base = base_folder(photos)
     earlier = read_boxes(out / BOXES)  # by absolute path
     if isinstance(mapping, SaliencyMapper):
@@ -99,7 +103,7 @@ def _extract(
             skipped.extend(done.skipped)
 
         whole = not set(views) <= {"mask", "overlay"}
-        with Pipeline(paths, mapper, save, batch, whole, window, "extracting", reporter) as pipeline:
+        with Pipeline(paths, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
             try:
                 for done in pipeline:
                     keep(done)

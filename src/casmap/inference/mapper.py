@@ -18,7 +18,7 @@ from casmap.errors import UnreadableImage, UserError
 from casmap.inference.components import Mask
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.arrays import Window, as_array, is_batch, is_tensor
-from casmap.io.images import Image, Opened, Source, open_photo, path_of
+from casmap.io.images import Image, Opened, Source, open_photo, path_of, unusable
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the shipped mapping
 OnError = Literal["raise", "skip"]
@@ -41,6 +41,13 @@ class Network(Protocol):
 
     def run(self, images: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Map normalised images (N, 3, H, W) to masks (N, H, W) and logits (N, classes)."""
+
+
+class PhotoOpener(Protocol):
+    """A way to open a photo: `open_photo`, or `casmap.io.opener.Opener`, which does it in another process."""
+
+    def __call__(self, source: Source, *, window: Window | None, least: int | None) -> Opened:
+        """Open a photo, or raise UnreadableImage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,33 +158,39 @@ class SaliencyMapper:
 
     def map(
         self, sources: Sequence[Source], *, window: Window | None = None, least: int | None = None,
-        turn: AbstractContextManager[Any] | None = None,
+        turn: AbstractContextManager[Any] | None = None, opener: PhotoOpener | None = None,
     ) -> list[Mapped | UnreadableImage]:  # fmt: skip
         """Open and resize photos and run the network. The result for an unreadable photo is its error.
 
         window: centre and width for DICOM. least: open the photo at a reduced size with at least this shorter side, in
-        pixels. turn: a lock to hold while the network runs.
+        pixels. turn: a lock to hold while the network runs. opener: how a photo is opened (default: in this process).
         """
+        opener, squares = opener or open_photo, []
         opened: list[Opened | UnreadableImage] = []
         for source in sources:
             try:
-                opened.append(open_photo(source, window=window, least=least))
+                one = opener(source, window=window, least=least)
+                squares.append(resize(one.image, self.size, "squash"))
+                opened.append(one)
             except UnreadableImage as error:
                 opened.append(error)
-        squares = [resize(one.image, self.size, "squash") for one in opened if not isinstance(one, UnreadableImage)]
+            except UserError:
+                raise
+            except Exception as error:  # MemoryError, or OpenCV's
+                opened.append(unusable(source, error))
         with turn or nullcontext():
             passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
         found: list[Mapped | UnreadableImage] = []
-        for source, one in zip(sources, opened, strict=True):
-            if isinstance(one, UnreadableImage):
-                found.append(one)
+        for source, each in zip(sources, opened, strict=True):
+            if isinstance(each, UnreadableImage):
+                found.append(each)
                 continue
             mask, logits = next(passed)
             label = confidence = None
             if self.network.predicts:
                 best = int(logits.argmax())
                 label, confidence = self.titles[best], float(1 / np.exp(logits.astype(np.float64) - logits[best]).sum())
-            found.append(Mapped(source, one.image, one.width, one.height, mask, label, confidence))
+            found.append(Mapped(source, each.image, each.width, each.height, mask, label, confidence))
         return found
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

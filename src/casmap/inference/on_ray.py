@@ -19,10 +19,11 @@ from casmap.inference.pipeline import BATCH, cores
 from casmap.io.atomic import remove_temporary_files, whole_file
 from casmap.io.kept_options import keep_options
 from casmap.io.lock import locked
+from casmap.io.opener import Opener
 from casmap.reporting import SILENT, Reporter
 
 PART = 1000  # photos in a file
-RETRIES = 10  # of a part and of a worker; a photo that kills every worker therefore ends the command
+RETRIES = 10  # of a part and of a worker
 OPTIONS = "parts.json"
 
 
@@ -77,6 +78,7 @@ class PartMaker:
 
     def __init__(self, mapping: Path, out: Path, alpha: float) -> None:
         self.mapper, self.out, self.alpha = SaliencyMapper.load(mapping, threads=1), out, alpha
+        self.opener = Opener(workers=1)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Write the file of a part."""
@@ -86,7 +88,8 @@ class PartMaker:
         rows, paths = [], list(row["paths"])
         for at in range(0, len(paths), BATCH):
             batch = paths[at : at + BATCH]
-            rows += [self.row_of(*mapped) for mapped in zip(batch, self.mapper.map(batch), strict=True)]
+            mapped = self.mapper.map(batch, opener=self.opener)
+            rows += [self.row_of(*each) for each in zip(batch, mapped, strict=True)]
         with whole_file(part_file(self.out, row["number"])) as aside:
             parquet.write_table(arrow.Table.from_pylist(rows, schema()), aside)
         return {"number": row["number"], "photos": len(rows)}

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from casmap.io.arrays import Window, apply_window, stretch_to_uint8
 from casmap.io.atomic import whole_file
+from casmap.io.size_limits import check_size
 
 SUFFIX = ".dcm"
 MASK = "casmap mask"
@@ -70,7 +71,7 @@ def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None
     """Return the first frame of a file in 8 bits: grey (H, W) or RGB (H, W, 3).
 
     Grey values are rescaled and windowed as the file specifies; window: centre and width to use instead of the file's.
-    max_pixels: raise ValueError if the frame has more pixels.
+    max_pixels: raise ExceedsLimit if the frame has more pixels.
     """
     from pydicom import dcmread
     from pydicom.pixels.processing import apply_color_lut, apply_rescale, apply_voi
@@ -78,9 +79,10 @@ def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None
 
     check_not_deflated(source)
     data = dcmread(source)
-    pixels = int(data.get("Rows", 0)) * int(data.get("Columns", 0))
-    if not 0 < pixels <= max_pixels:
-        raise ValueError(f"it has more than {max_pixels // 10**6} million pixels" if pixels else "it has no image")
+    width, height = int(data.get("Columns", 0)), int(data.get("Rows", 0))
+    if width * height == 0:
+        raise ValueError("it has no image")
+    check_size(width, height, max_pixels)
     frame = pixel_array(data, index=0)
     kind = str(data.PhotometricInterpretation)
     if kind == "PALETTE COLOR":

@@ -11,21 +11,18 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 import PIL.Image
 import PIL.ImageOps
 
-from casmap.errors import InvalidImage, UnreadableImage
+from casmap.errors import InvalidImage, TooLarge, UnreadableImage
 from casmap.install_hint import install_hint
 from casmap.io import dicom, heic
 from casmap.io.arrays import ACCEPTED, Window, as_array, is_tensor, stretch_to_uint8, to_uint8
+from casmap.io.size_limits import MAX_PIXELS, ExceedsLimit, check_size, too_many
 
 Image = npt.NDArray[np.uint8]
-
-# 512 MB of RGB: more than the largest cameras make (150 megapixels), and a limit for decompression bombs.
-MAX_PIXELS = 512 * 2**20 // 3
 
 # A list, because not all of Pillow's formats are safe to open: for EPS it runs Ghostscript.
 FORMATS = {
@@ -90,11 +87,15 @@ def open_image(source: Source, window: Window | None = None) -> Image:
     return open_photo(source, window=window).image
 
 
-def open_photo(source: Source, *, window: Window | None = None, least: int | None = None, name: str = "") -> Opened:
+def open_photo(
+    source: Source, *, window: Window | None = None, least: int | None = None, name: str = "",
+    max_pixels: int | None = None,
+) -> Opened:  # fmt: skip
     """Open a photo as `open_image` does, and also return its full size.
 
     least: decode a JPEG at 1/2, 1/4 or 1/8 of its size while its shorter side stays at least this long, which takes a
-    fifth of the time for a camera's photo. name: the photo's name in error messages.
+    fifth of the time for a camera's photo. name: the photo's name in error messages. max_pixels: of the full size
+    (default: MAX_PIXELS); a larger photo raises TooLarge.
 
     >>> opened = open_photo(np.zeros((2, 3), np.uint8))
     >>> opened.image.shape, opened.width, opened.height
@@ -102,21 +103,34 @@ def open_photo(source: Source, *, window: Window | None = None, least: int | Non
     """
     in_memory = isinstance(source, np.ndarray) or (not isinstance(source, str | os.PathLike) and is_tensor(source))
     name = name or path_of(source) or "The given image"
+    most = MAX_PIXELS if max_pixels is None else min(max_pixels, MAX_PIXELS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)  # MAX_PIXELS decides, not a warning
             if isinstance(source, PIL.Image.Image):
-                return _upright_rgb(source)
+                return _upright_rgb(source, most)
             if in_memory:
-                return _upright_rgb(PIL.Image.fromarray(to_uint8(as_array(source))))
+                return _upright_rgb(PIL.Image.fromarray(to_uint8(as_array(source))), most)
             file = _seekable(source)
             if dicom.is_dicom(file):
-                return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(file, MAX_PIXELS, window)))
+                return _upright_rgb(PIL.Image.fromarray(dicom.open_dicom(file, most, window)), most)
             with _open_lazily(file) as image:
-                return _upright_rgb(image, least)
+                return _upright_rgb(image, most, least)
     except Exception as error:  # for damaged files, decoders raise OSError, SyntaxError, struct.error and others
         invalid = in_memory or isinstance(error, NotAnImage)
-        raise (InvalidImage if invalid else UnreadableImage)(f"{name} {_reason(error, invalid)}.") from error
+        large = isinstance(error, ExceedsLimit | PIL.Image.DecompressionBombError)
+        kind = InvalidImage if invalid else TooLarge if large else UnreadableImage
+        raise kind(f"{name} {_reason(error, invalid)}.") from error
+
+
+def unusable(source: Source, error: Exception) -> UnreadableImage:
+    """Return the error of a photo whose processing has failed in an unexpected way.
+
+    >>> unusable("cat.jpg", MemoryError())
+    UnreadableImage('cat.jpg cannot be processed: MemoryError.')
+    """
+    reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+    return UnreadableImage(f"{path_of(source) or 'The given image'} cannot be processed: {reason}.")
 
 
 def image_size(source: Path | bytes) -> tuple[int, int] | None:
@@ -136,7 +150,8 @@ def image_size(source: Path | bytes) -> tuple[int, int] | None:
                     width, height = image.size
                     with contextlib.suppress(Exception):  # damaged EXIF data rotate nothing
                         width, height = (height, width) if image.getexif().get(ORIENTATION) in SWAPPED else image.size
-            return (width, height) if 0 < width * height <= MAX_PIXELS else None
+            check_size(width, height, MAX_PIXELS)
+            return (width, height) if width * height else None
     except Exception:
         return None
 
@@ -147,6 +162,8 @@ def encode_png(image: Image) -> bytes:
     >>> open_image(encode_png(np.full((2, 3), 7, np.uint8))).shape
     (2, 3, 3)
     """
+    import cv2  # here, because the processes that only open photos start faster without it
+
     bgr = image if image.ndim == 2 else image[..., ::-1]
     return cv2.imencode(".png", bgr)[1].tobytes()  # four times as fast as Pillow
 
@@ -157,6 +174,8 @@ def encode_jpeg(image: Image) -> bytes:
     >>> open_image(encode_jpeg(np.full((2, 3, 3), 7, np.uint8))).shape
     (2, 3, 3)
     """
+    import cv2
+
     return cv2.imencode(".jpg", image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])[1].tobytes()
 
 
@@ -195,13 +214,12 @@ def _open_lazily(file: Path | io.BytesIO) -> PIL.Image.Image:
     return heic.open_heic(file) if heic.is_heic(file) else PIL.Image.open(file, formats=tuple(FORMATS))
 
 
-def _upright_rgb(image: PIL.Image.Image, least: int | None = None) -> Opened:
+def _upright_rgb(image: PIL.Image.Image, max_pixels: int, least: int | None = None) -> Opened:
     """Check the size in the header; then decode a Pillow image, rotate it and convert it to RGB."""
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise PIL.Image.DecompressionBombError
     if width * height == 0:
         raise ValueError("it has no pixels")
+    check_size(width, height, max_pixels)
     with contextlib.suppress(Exception):
         width, height = (height, width) if image.getexif().get(ORIENTATION) in SWAPPED else image.size
     if least is not None and image.format == "JPEG":  # for HEIC, pillow-heif would use the embedded thumbnail
@@ -224,7 +242,9 @@ def _reason(error: Exception, invalid: bool) -> str:
         IsADirectoryError: "is a folder or a device, not an image file",
         PermissionError: "cannot be read: permission denied",
         PIL.UnidentifiedImageError: f"is not an image in a supported format ({', '.join(FORMATS)})",
-        PIL.Image.DecompressionBombError: f"has more than {MAX_PIXELS // 10**6} million pixels, which is the limit",
+        PIL.Image.DecompressionBombError: f"has {too_many(MAX_PIXELS)}",
+        ExceedsLimit: f"has {error}",
+        MemoryError: "needs more memory than a photo may use",
     }
     if isinstance(error, ModuleNotFoundError):
         extra = "heic" if "heif" in str(error.name) else "dicom"

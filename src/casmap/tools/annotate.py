@@ -1,5 +1,6 @@
 """Annotate photos: write boxes and outlines in the format of common annotation tools."""
 
+import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from casmap.errors import UserError
 from casmap.inference.folder import to_map
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import SMALLEST, objects_of
-from casmap.inference.pipeline import BATCH, Pipeline
+from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.io.find import base_folder
 from casmap.io.lock import LOCK, locked
+from casmap.io.opener import Opener
 from casmap.reporting import SILENT, Reporter
 
 UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
@@ -44,11 +46,12 @@ def annotate(
     all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
     """
     out, written = Path(out), FORMATS[format]
-    with locked(out, reporter):
+    with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder (--out).")
         photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
         paths, skipped = to_map(photos)
+        opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
         if classes not in get_args(Classes):
             raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
         if isinstance(mapping, SaliencyMapper):
@@ -73,7 +76,9 @@ def annotate(
             return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
 
         labelled: list[Labelled] = []
-        with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
+        with Pipeline(
+            paths, mapper, label, whole=False, label="annotating", reporter=reporter, opener=opener
+        ) as pipeline:
             for done in pipeline:
                 labelled += done.made
                 skipped += done.skipped

@@ -2,8 +2,9 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
@@ -16,12 +17,14 @@ from pydantic import BaseModel, Field
 from casmap.annotations.format import FORMATS, Which
 from casmap.annotations.labelled import Labelled
 from casmap.data.free_photos import free_photos
-from casmap.errors import UnreadableImage, UserError
+from casmap.errors import TooLarge, UnreadableImage, UserError
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
 from casmap.inference.pipeline import LEAST
 from casmap.inference.views import grey
-from casmap.io.images import encode_png, image_size
+from casmap.io.images import encode_png
+from casmap.io.opener import Opener
+from casmap.io.size_limits import MAX_SIDE
 from casmap.tools.annotate import UNNAMED
 from casmap.version import __version__
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
@@ -105,9 +108,16 @@ def create_app(
 ) -> FastAPI:
     """Create the application for mappings by name. hosts: the Host headers that it accepts; None: any."""
     limits = limits or Limits()
-    queue = WorkQueue(limits)
+    queue, opener = WorkQueue(limits), Opener(limits.working, limits.pixels)
+
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        with opener:
+            opener.start(limits.working)
+            yield
+
     app = FastAPI(
-        title="casmap", version=__version__, openapi_url="/api/openapi.json",
+        title="casmap", version=__version__, openapi_url="/api/openapi.json", lifespan=running,
         summary="Saliency maps of photos: send a photo, get its mask and box. No class has to be given.",
         docs_url=None, redoc_url=None,  # these pages load scripts from other servers
     )  # fmt: skip
@@ -135,10 +145,11 @@ def create_app(
     body = {"requestBody": {"required": True, "content": {"image/*": binary}}}
 
     def map_photo(content: bytes, mapping: str, least: int | None = None) -> Mapped:
-        size = image_size(content)
-        if size is not None and size[0] * size[1] > limits.pixels:
-            raise HTTPException(413, f"A photo may have at most {limits.pixels / 1e6:g} million pixels.")
-        (found,) = mappers[mapping].map([content], least=least)
+        in_time = partial(opener, seconds=queue.seconds_left())
+        (found,) = mappers[mapping].map([content], least=least, opener=in_time)
+        if isinstance(found, TooLarge):
+            most = f"{limits.pixels / 1e6:g} million pixels, and {MAX_SIDE:,} on a side"
+            raise HTTPException(413, f"A photo may have at most {most}.")
         if isinstance(found, UnreadableImage):
             raise found
         return found

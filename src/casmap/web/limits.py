@@ -1,17 +1,25 @@
 """Limits of requests: size, pixels, time and number at once. A request above a limit gets an error with the limit."""
 
+import asyncio
+import math
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 import anyio
-from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from casmap.errors import TooSlow
+
 T = TypeVar("T")
+END: ContextVar[float] = ContextVar("end", default=math.inf)  # of the time that a request has
 
 
 @dataclass(frozen=True)
@@ -31,24 +39,33 @@ class Limits:
 
 
 class WorkQueue:
-    """Runs a limited number of requests at once; a limited number waits, and the others get status 503."""
+    """Runs a limited number of requests at once; a limited number waits, and the others get status 503.
+
+    A slot is a thread. Time limits and vanished clients end the waiting for an answer, but a thread cannot be stopped:
+    its slot is free again when its work has really ended. What may take long is in processes that can be killed.
+    """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits, self.pending = limits, 0
-        self.slots = anyio.CapacityLimiter(limits.working)
+        self.limits = limits
+        self._places = BoundedSemaphore(limits.working + limits.waiting)
+        self._threads = ThreadPoolExecutor(limits.working)
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run a function in a thread when a slot is free."""
-        if self.pending >= self.limits.working + self.limits.waiting:
+        if not self._places.acquire(blocking=False):
             raise HTTPException(503, "Too many requests at once: try again in a second.", {"Retry-After": "1"})
-        self.pending += 1
+        END.set(time.monotonic() + self.limits.seconds)
+        working = self._threads.submit(copy_context().run, function, *arguments)
+        working.add_done_callback(lambda _: self._places.release())
         try:
             with anyio.fail_after(self.limits.seconds):
-                return await to_thread.run_sync(function, *arguments, limiter=self.slots, abandon_on_cancel=True)
-        except TimeoutError as error:
+                return await asyncio.wrap_future(working)  # cancelled while it waits for a slot, it never starts
+        except (TimeoutError, TooSlow) as error:
             raise HTTPException(408, f"The request took longer than {self.limits.seconds:g} seconds.") from error
-        finally:
-            self.pending -= 1
+
+    def seconds_left(self) -> float:
+        """Return the seconds that the request has left; to be called by the function that `work` runs."""
+        return END.get() - time.monotonic()
 
 
 class TooLongError(Exception):

@@ -15,7 +15,7 @@ from casmap.annotations.regions import collect_objects, four_numbers, mask_of, o
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, ObjectParser, Problem, Size
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
-from casmap.io.images import MAX_PIXELS
+from casmap.io.size_limits import MAX_PIXELS
 
 FILE = "annotations.json"
 
