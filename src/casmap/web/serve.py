@@ -51,7 +51,8 @@ def serve(
     chosen = token or (None if local else secrets.token_urlsafe(24))
     names = LOOPBACK | (allowed or {host.lower()} | (set() if local else {socket.gethostname().lower()}))
     app = create_app(mappers, limits, names, addresses=not local and not allowed, token=chosen)
-    MultiPartParser.spool_max_size = 0  # never: photos of a form stay in memory, where `Bodies` counts them
+    for limit in ("spool_max_size", "max_file_size"):  # the second is its name in older versions of starlette
+        setattr(MultiPartParser, limit, 0)  # none: photos of a form stay in memory, where `Bodies` counts them
     config = uvicorn.Config(
         app, http=Connection, ws="none", log_level="error", access_log=False, server_header=False,
         headers=list(HEADERS.items()), backlog=CONNECTIONS, timeout_graceful_shutdown=GRACE,
