@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from casmap.cli.console import console, reporter
+from casmap.cli.console import console, end_process, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
 from casmap.cli.tables import print_rows
 
@@ -44,6 +44,7 @@ def serve(
         )  # fmt: skip
     except KeyboardInterrupt:  # while it starts
         reporter.message("Stopped.")
+    end_process()
 
 
 def export(

@@ -5,9 +5,7 @@ import os
 import re
 import secrets
 import socket
-import sys
 import threading
-import time
 import webbrowser
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -66,7 +64,6 @@ def serve(
         threading.Timer(0.5, webbrowser.open, [link]).start()
     Server(config).run([listening])
     reporter.message("Stopped.")
-    _leave_threads()
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -86,14 +83,3 @@ def bind(host: str, port: int) -> socket.socket:
         reason = os.strerror(error.errno or 0)
         other = "address (--host)" if error.errno == errno.EADDRNOTAVAIL else "port (--port)"
         raise UserError(f"Cannot bind to {host}:{port}: {reason}. Choose another {other}.") from error
-
-
-def _leave_threads() -> None:
-    """End the process if a photo is still in work: Python would wait for its thread."""
-    end = time.monotonic() + 1
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(max(0, end - time.monotonic()))
-            if thread.is_alive():
-                sys.stdout.flush()
-                os._exit(0)
