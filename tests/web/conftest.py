@@ -11,15 +11,18 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 class Server:
-    """A server started by `casmap serve`."""
+    """A server started by `casmap serve`. first: code that its process runs before. environment: more variables."""
 
-    def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "casmap", "serve", "--port", "0", "--no-browser", *arguments]
+    def __init__(self, *arguments: str, first: str = "", environment: dict[str, str] | None = None) -> None:
+        code = f"{first}\nfrom casmap.cli.main import main\nmain()"
+        command = [sys.executable, "-c", code, "serve", "--port", "0", "--no-browser", *arguments]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT | (environment or {})
         )
         assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().split()[0].rstrip("/")
+        self.link = self.process.stdout.readline().split()[0]
+        self.address, _, self.token = self.link.partition("/?token=")
+        self.address = self.address.rstrip("/")
 
     def stop(self) -> int:
         self.process.terminate()
@@ -38,8 +41,8 @@ def start():
     """Start servers with other options; all are stopped at the end."""
     running: list[Server] = []
 
-    def begin(*arguments: str) -> Server:
-        running.append(Server(*arguments))
+    def begin(*arguments: str, **options) -> Server:
+        running.append(Server(*arguments, **options))
         return running[-1]
 
     yield begin

@@ -295,3 +295,21 @@ def test_every_control_has_an_accessible_name(page) -> None:
             "e.textContent || [...e.querySelectorAll('img')].map(i => i.alt).join('')"
         )
         assert name.strip(), handle.evaluate("e => e.outerHTML")
+
+
+def test_the_page_works_with_a_token(browser, start) -> None:
+    server = start("--host", "0.0.0.0")
+    address = server.link.replace("0.0.0.0", "127.0.0.1")
+    page = browser.new_page()
+    for link in (address, address.partition("?")[0]):  # the second time the cookie has the token
+        page.goto(link)
+        page.locator("#free button").first.wait_for()
+        drop(page, free_photos()[0])
+        page.locator("article canvas").nth(4).wait_for()
+    with page.expect_download() as waiting:
+        page.click("#coco")
+    assert len(json.loads(waiting.value.path().read_text())["annotations"]) == 1
+    page.close()
+    stranger = browser.new_page()
+    assert stranger.goto(address.partition("?")[0]).status == 401
+    stranger.close()

@@ -1,6 +1,8 @@
 """The output of the command line: messages and progress with Rich on stdout, errors on stderr."""
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,6 +85,17 @@ def complain(sentence: str) -> None:
     """Print an error to stderr."""
     complaints.print("casmap:", style="bold red", end=" ")
     complaints.print(sentence, soft_wrap=True)
+
+
+def end_process(patience: float = 1.0) -> None:
+    """Exit with code 0 if threads are still busy, with a photo for instance: Python itself would wait for them."""
+    end = time.monotonic() + patience
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0, end - time.monotonic()))
+            if thread.is_alive():
+                sys.stdout.flush()
+                os._exit(0)
 
 
 def name_skipped(skipped: list[str]) -> None:

@@ -47,6 +47,12 @@ MODULES = {
 }
 WITH_TRAIN = {"train", "studies", "peers", "scale"}
 INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
+# The message after an interrupt, by command.
+STOPPED = {
+    "": "Stopped. To continue a training run from its last checkpoint, add --resume; to continue a study, run the same "
+    "command again.",
+    "serve": "Stopped.",
+}
 
 
 def main() -> None:
@@ -59,10 +65,7 @@ def main() -> None:
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            complaints.print(
-                "Stopped. To continue a training run from its last checkpoint, add --resume; to continue a study, run "
-                "the same command again."
-            )
+            complaints.print(STOPPED.get("".join(sys.argv[1:2]), STOPPED[""]))
         raise
     except OSError as error:  # of a file or folder that was given: its name is too long, it cannot be read
         complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from casmap.cli.console import console, reporter
+from casmap.cli.console import console, end_process, reporter
 from casmap.cli.options import Boxes, Mappings, Masks, Out, Split
 from casmap.cli.tables import print_rows
 
@@ -18,16 +18,33 @@ def serve(
     megabytes: Annotated[int, typer.Option(min=1, help="largest request, in MB")] = 32,
     megapixels: Annotated[int, typer.Option(min=1, help="largest photo, in million pixels")] = 64,
     seconds: Annotated[float, typer.Option(min=0.1, help="time limit per photo, in seconds")] = 30.0,
-) -> None:
+    allowed_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="name that clients may call the server by; repeatable")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="CASMAP_TOKEN", metavar="TEXT",
+            help="secret that clients must send (default: none for 127.0.0.1, a random one for other hosts)",
+        ),
+    ] = None,
+) -> None:  # fmt: skip
     """Start a web page and an HTTP API on this machine.
 
     On the page: drop photos, move the threshold, download annotations.
     """
-    from casmap.web.limits import Limits
-    from casmap.web.serve import serve as run_server
+    try:
+        from casmap.web.limits import Limits
+        from casmap.web.serve import serve as run_server
 
-    limits = Limits(bytes=megabytes * 2**20, pixels=megapixels * 10**6, seconds=seconds)
-    run_server(mapping, host=host, port=port, limits=limits, browser=browser, reporter=reporter)
+        limits = Limits(bytes=megabytes * 2**20, pixels=megapixels * 10**6, seconds=seconds)
+        run_server(
+            mapping, host=host, port=port, limits=limits, browser=browser, reporter=reporter,
+            allowed_hosts=allowed_host or (), token=token,
+        )  # fmt: skip
+    except KeyboardInterrupt:  # while it starts
+        reporter.message("Stopped.")
+    end_process()
 
 
 def export(

@@ -2,19 +2,18 @@
 
 import base64
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, File, HTTPException, Query, Request, UploadFile
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
-from pydantic import BaseModel, Field
 
-from casmap.annotations.format import FORMATS, Which
+from casmap.annotations.format import Which
 from casmap.annotations.labelled import Labelled
 from casmap.data.free_photos import free_photos
 from casmap.errors import TooLarge, UnreadableImage, UserError
@@ -27,36 +26,31 @@ from casmap.io.opener import Opener
 from casmap.io.size_limits import MAX_SIDE
 from casmap.tools.annotate import UNNAMED
 from casmap.version import __version__
+from casmap.web.access import LOOPBACK, Access
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
-from casmap.web.limits import Gate, Limits, WorkQueue
+from casmap.web.gate import Gate
+from casmap.web.limits import Limits, WorkQueue
+from casmap.web.schema import Alpha, Ending, Failed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
 
-if TYPE_CHECKING:
-    FormatName = str
-else:
-    FormatName = Literal[tuple(FORMATS.names)]  # with those of plugins
 T = TypeVar("T")
 
 STATIC = Path(__file__).parent / "static"
 PAGE = ("index.html", "style.css", "views.js", "app.js")
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # The page loads nothing from other servers and runs no inline code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-Box = Annotated[list[int], Field(min_length=4, max_length=4)]
-Photos = Annotated[list[UploadFile], File(min_length=1)]
-View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted"]
-Alpha = Annotated[float, Query(ge=0, le=100, description="the binary mask keeps m >= alpha * mean(m)")]
-Labels = Annotated[
-    Literal["none", "predicted"], Query(description="class of the objects; none: every object has the class object")
-]
-Rle = Annotated[bool, Query(description="coco: write exact run-length masks instead of polygons")]
-Ending = Annotated[str, Query(max_length=20, description="return only files whose names end so, e.g. .txt for yolo")]
+# Of every response: `serve` gives them to uvicorn, which adds them to its own error responses, too.
+HEADERS = {
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY, "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}  # fmt: skip
 ERRORS = {
-    400: "malformed request", 403: "request for another host or from another page", 404: "unknown name",
-    408: "time limit exceeded", 413: "too many bytes, pixels or photos", 422: "unreadable photo or invalid option",
-    503: "too many requests at once",
+    400: "malformed request", 401: "no token", 403: "request for another host or from another page",
+    404: "unknown name", 408: "time limit exceeded", 413: "too many bytes, pixels or photos",
+    422: "unreadable photo or invalid option", 503: "too many requests at once",
 }  # fmt: skip
 ANNOTATIONS: dict[str, Any] = {
     "content": {kind: {} for kind in MEDIA_TYPES.values()},
@@ -67,46 +61,14 @@ ANNOTATIONS: dict[str, Any] = {
 }
 
 
-class Mapping(BaseModel):
-    """A mapping that the server has loaded."""
-
-    name: str
-    size: int = Field(description="side of the network's input, in pixels")
-    classes: int = Field(description="number of classes")
-    predicts: bool = Field(description="whether it predicts the class of a photo")
-
-
-class Map(BaseModel):
-    """The saliency map of a photo."""
-
-    mapping: str
-    width: int = Field(description="of the photo in pixels, after its EXIF rotation")
-    height: int = Field(description="of the photo in pixels")
-    area: float = Field(description="mean of the mask, 0 to 1")
-    box: Box | None = Field(
-        description="x0, y0, x1, y1 around the largest component, in pixels; x1, y1 are exclusive; null: no object"
-    )
-    label: str | None = Field(description="the predicted class; null if the mapping predicts none")
-    mask: str = Field(description="the mask as an 8-bit PNG in base64, at the size of the network's input")
-
-
-class Failed(BaseModel):
-    """The error of a request or of a photo."""
-
-    detail: str
-
-
-class Health(BaseModel):
-    """The state of the server."""
-
-    status: Literal["ok"] = "ok"
-    version: str = __version__
-
-
 def create_app(
-    mappers: dict[str, SaliencyMapper], limits: Limits | None = None, hosts: frozenset[str] | None = LOOPBACK
+    mappers: dict[str, SaliencyMapper],
+    limits: Limits | None = None,
+    hosts: frozenset[str] | None = LOOPBACK,
+    addresses: bool = False,
+    token: str | None = None,
 ) -> FastAPI:
-    """Create the application for mappings by name. hosts: the Host headers that it accepts; None: any."""
+    """Create the application for mappings by name. hosts, addresses, token: as in `Access`."""
     limits = limits or Limits()
     queue, opener = WorkQueue(limits), Opener(limits.working, limits.pixels)
 
@@ -121,7 +83,7 @@ def create_app(
         summary="Saliency maps of photos: send a photo, get its mask and box. No class has to be given.",
         docs_url=None, redoc_url=None,  # these pages load scripts from other servers
     )  # fmt: skip
-    app.add_middleware(Gate, limits=limits, hosts=hosts)
+    app.add_middleware(Gate, limits=limits, access=Access(hosts, addresses, token))
     default = next(iter(mappers))
     errors: dict[int | str, dict[str, Any]] = {
         status: {"model": Failed, "description": text} for status, text in ERRORS.items()
@@ -231,7 +193,14 @@ def create_app(
         bad = {name: one for name, one in zip(names, made, strict=True) if isinstance(one, Exception)}
         if not good:
             raise next(iter(bad.values()))
-        file, content = await queue.work(lambda: write_annotations(good, format=format, rle=rle, ending=ending))
+        try:
+            file, content = await queue.work(lambda: write_annotations(good, format=format, rle=rle, ending=ending))
+        except (OSError, UserError) as error:
+            cause = error.__cause__ or error  # casmap.io.atomic makes a UserError of it, with the path
+            if not isinstance(cause, OSError):
+                raise
+            reason = cause.strerror or cause
+            raise HTTPException(503, f"The server cannot write to its temporary folder: {reason}.") from error
         headers = {
             "Content-Disposition": f"attachment; filename*=utf-8''{quote(file)}",
             "Casmap-Objects": str(sum(len(one.objects) for one, _ in good)),
@@ -265,12 +234,9 @@ def create_app(
         problems = [f"{'.'.join(map(str, one['loc'][1:])) or 'request'}: {one['msg']}" for one in error.errors()]
         return JSONResponse({"detail": "; ".join(problems)}, 422)
 
-    @app.middleware("http")
-    async def guarded(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await answer(request)
-        kept = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
-        response.headers.update(kept | {"Content-Security-Policy": POLICY})
-        return response
+    @app.exception_handler(Exception)
+    async def failed(_request: Request, _error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": "The server failed: it printed the reason."}, 500)
 
     @app.get("/{file}", include_in_schema=False)
     async def page(file: str) -> FileResponse:

@@ -11,10 +11,7 @@ from threading import BoundedSemaphore
 from typing import Any, TypeVar
 
 import anyio
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from casmap.errors import TooSlow
 
@@ -66,55 +63,3 @@ class WorkQueue:
     def seconds_left(self) -> float:
         """Return the seconds that the request has left; to be called by the function that `work` runs."""
         return END.get() - time.monotonic()
-
-
-class TooLongError(Exception):
-    """The body of a request exceeds the limit."""
-
-
-class Gate:
-    """Middleware that rejects requests with a foreign Host or Origin header, or with a body above the limit.
-
-    Without these checks a foreign web page could send requests to a server on the visitor's machine, also by DNS
-    rebinding.
-    """
-
-    def __init__(self, app: ASGIApp, limits: Limits, hosts: frozenset[str] | None) -> None:
-        self.app, self.limits, self.hosts = app, limits, hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reject a request, or pass it on and count the bytes of its body."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        headers = Headers(scope=scope)
-        host, origin, length = headers.get("host", ""), headers.get("origin"), headers.get("content-length", "0")
-        most, received, started = self.limits.bytes, 0, False
-        too_long = JSONResponse({"detail": f"A request may have at most {most // 2**20} MB."}, 413)
-        refusal = None
-        if self.hosts is not None and host.rpartition(":")[0].strip("[]") not in self.hosts and host not in self.hosts:
-            refusal = JSONResponse({"detail": "This server accepts requests from its own machine only."}, 403)
-        elif origin is not None and origin.partition("://")[2] != host:
-            refusal = JSONResponse({"detail": "This server accepts requests from its own page only."}, 403)
-        elif length.isdecimal() and int(length) > most:
-            refusal = too_long
-        if refusal is not None:
-            return await refusal(scope, receive, send)
-
-        async def counting() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > most:
-                raise TooLongError
-            return message
-
-        async def sending(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self.app(scope, counting, sending)
-        except TooLongError:
-            if not started:
-                await too_long(scope, receive, send)
