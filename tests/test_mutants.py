@@ -333,3 +333,67 @@ def test_a_file_with_one_changed_value_is_refused_or_opened(good, opener, name, 
     kinds = Counter(result.partition(":")[0] for result in wrong.values())
     assert not wrong, f"{len(wrong)} of {len(chosen)} mutants: {dict(kinds)}, {dict(list(wrong.items())[:9])}"
     assert results
+
+
+def bomb(depth: int) -> str:
+    """YAML whose aliases stand for 10 ** depth values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, depth)]
+    return "\n".join([*lines, f"names: [*a{depth - 1}]", ""])
+
+
+def zeros(path: Path, key: str) -> None:
+    """Replace an array of the index of shards by a gigabyte of zeros, compressed to a few megabytes."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                header = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
+                if name == key:
+                    header["shape"] = (2**27,)
+                np.lib.format.write_array_header_1_0(file, header)
+                for _ in range(64 if name == key else 0):
+                    file.write(bytes(2**24))
+                file.write(b"" if name == key else array.tobytes())
+
+
+def large(path: Path, start: str, size: int) -> None:
+    """Write a file of this many bytes that takes no space on the disk."""
+    path.write_text(start)
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+def test_a_small_file_does_not_become_gigabytes(good, opener, tmp_path) -> None:
+    (tmp_path / "recipe.yaml").write_text(bomb(8))
+    for name in ("yolo", "photos", "shards"):
+        shutil.copytree(good / name, tmp_path / name)
+    (tmp_path / "yolo" / "data.yaml").write_text(bomb(8))
+    zeros(tmp_path / "shards" / INDEX, "labels")
+    assert (tmp_path / "shards" / INDEX).stat().st_size < 10**7
+    kinds = {"recipe.yaml": "recipe", "yolo": "annotations", "shards": "shards"}
+    results = {}
+    _, before = opener.open("image", tmp_path / "missing.jpg")
+    for name, kind in kinds.items():
+        results[name] = opener.open(kind, tmp_path / name)
+    assert {name: result for name, (result, _) in results.items()} == dict.fromkeys(kinds, "refused")
+    assert max(megabytes for _, megabytes in results.values()) < before + 100, results
+
+
+LARGE = {
+    "coco.json": ("annotations", '{"images": ['), "tasks.json": ("annotations", "["),
+    "cvat.xml": ("annotations", "<annotations>"), "boxes.csv": ("annotations", "file,xmin,ymin,xmax,ymax\n"),
+    "recipe.toml": ("recipe", "a = 1"), "recipe.yaml": ("recipe", "a: 1"), "options.json": ("options", "{"),
+    "boxes.jsonl": ("boxes", "{}"), "table1.json": ("outcome", "{"),
+}  # fmt: skip
+
+
+def test_a_large_file_is_refused_before_it_is_read(good, opener, tmp_path) -> None:
+    shutil.copytree(good / "photos", tmp_path / "photos")
+    _, before = opener.open("image", tmp_path / "missing.jpg")
+    for name, (kind, start) in LARGE.items():
+        large(tmp_path / name, start, 3 * 2**30)
+        result, megabytes = opener.open(kind, tmp_path / name)
+        assert (name, result) == (name, "refused")
+        assert megabytes < before + 100, name
