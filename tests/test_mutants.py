@@ -28,7 +28,7 @@ from casmap.data.shards import INDEX, write_shards
 from casmap.data.write import write_photos
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
-from casmap.models.files import save_classifier, save_mapping, write_tree
+from casmap.models.files import read_tree, save_classifier, save_mapping, write_tree
 from casmap.models.network import SaliencyNetwork
 from casmap.paper.outcome import Cell, Claim, Outcome, write_outcome
 from casmap.tools.annotate import annotate
@@ -379,6 +379,17 @@ def test_a_small_file_does_not_become_gigabytes(good, opener, tmp_path) -> None:
         results[name] = opener.open(kind, tmp_path / name)
     assert {name: result for name, (result, _) in results.items()} == dict.fromkeys(kinds, "refused")
     assert max(megabytes for _, megabytes in results.values()) < before + 100, results
+
+
+@pytest.mark.parametrize("change", [{"backbone": "vit_giant_patch14_224"}, {"classes": [""] * 10**6}, {"size": 10**5}])
+def test_metadata_do_not_allocate_gigabytes(good, opener, tmp_path, change) -> None:
+    tree = read_tree(good / "mapping.safetensors")
+    tree["about"] |= change
+    write_tree(tmp_path / "mapping.safetensors", tree)
+    _, before = opener.open("image", tmp_path / "missing.jpg")
+    result, megabytes = opener.open("mapping", tmp_path / "mapping.safetensors")
+    assert result == "refused"
+    assert megabytes < before + 300
 
 
 LARGE = {

@@ -1,6 +1,7 @@
 """Files of tensors: safetensors with JSON metadata, written atomically, read without unpickling."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,10 +10,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from casmap.errors import UserError
 from casmap.io.atomic import whole_file
-from casmap.io.reading import reading
+from casmap.io.reading import reading, shown
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.metadata import check_classifier, check_mapping
@@ -20,6 +22,8 @@ from casmap.models.network import SaliencyNetwork
 
 MAPPING_FORMAT = "casmap-mapping-1"
 CLASSIFIER_FORMAT = "casmap-classifier-1"
+
+_CREATE = (torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn)
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -80,12 +84,32 @@ def _load(
     state = tree.get(weights)
     if not isinstance(state, dict) or not all(isinstance(tensor, Tensor) for tensor in state.values()):
         raise UserError(f"The {name} {path} is damaged: it has no weights.")
-    network = build(about)
+    with _Budget(f"The {name} {path} is damaged: its weights are not those of {shown(about['backbone'])}.", state):
+        network = build(about)
     try:
         network.load_state_dict(state)
     except RuntimeError as error:
         raise UserError(f"The {name} {path} is damaged: {str(error).splitlines()[0].rstrip('.'):.200}.") from error
     return network.eval(), about
+
+
+class _Budget(TorchFunctionMode):
+    """Stops building a network that is far larger than its weights, before its memory is allocated.
+
+    A file of a kilobyte can name a backbone of a billion parameters.
+    """
+
+    def __init__(self, refusal: str, state: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.refusal, self.left = refusal, 10**7 + 2 * sum(tensor.numel() for tensor in state.values())
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _CREATE:
+            size = args[0] if args and not isinstance(args[0], int) else args
+            self.left -= math.prod(size or (kwargs or {}).get("size", ()))
+            if self.left < 0:
+                raise UserError(self.refusal)
+        return func(*args, **(kwargs or {}))
 
 
 def _classifier(about: Any) -> Classifier:
