@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import select
 import struct
 import subprocess
 import sys
@@ -206,3 +207,55 @@ def knowing(tmp_path_factory):
     classes = [f"class-{number:02d}" for number in range(4)]
     save_classifier(path, Classifier("test_resnet", 4), classes, {"origin": "Nobody trained it."})
     return path
+
+
+class Opener:
+    """A process that opens files, and is restarted when a file has ended it."""
+
+    seconds = 10
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[str] | None = None
+
+    def open(self, kind: str, path: Path) -> tuple[str, int]:
+        """Return the result for a file, and the memory in MB."""
+        if self.process is None:
+            program = Path(__file__).parent / "opens.py"
+            self.process = subprocess.Popen(
+                [sys.executable, str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                stderr=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"},
+            )  # fmt: skip
+            self._ask("image", Path("missing.jpg"), 120)  # once all is imported
+        return self._ask(kind, path, self.seconds)
+
+    def _ask(self, kind: str, path: Path, seconds: int) -> tuple[str, int]:
+        process = self.process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{kind} {path}\n")
+        process.stdin.flush()
+        ready, _, _ = select.select([process.stdout], [], [], seconds)
+        line = process.stdout.readline() if ready else ""
+        if not line:
+            self.stop()
+            return f"no answer within {seconds} seconds" if not ready else "the process has died", 0
+        try:
+            result, megabytes = json.loads(line)
+        except ValueError:
+            self.stop()  # it may have printed more
+            return f"something printed by others: {line}", 0
+        return result, megabytes
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+@pytest.fixture(scope="module")
+def opener():
+    one = Opener()
+    yield one
+    one.stop()

@@ -1,5 +1,6 @@
 """Malicious files that try to run code or to access other folders."""
 
+import csv
 import io
 import json
 import os
@@ -18,7 +19,7 @@ import torch
 from typer.testing import CliRunner
 
 from casmap import SaliencyMapper
-from casmap.annotations.format import FORMATS
+from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.types import Kind, Names, PhotoRecord
 from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
@@ -29,7 +30,9 @@ from casmap.errors import UserError
 from casmap.inference.mapper import SHIPPED
 from casmap.io.find import find_images
 from casmap.io.images import encode_jpeg
+from casmap.io.tabular import to_csv
 from casmap.models.files import load_classifier, load_mapping, read_tree
+from casmap.paper.outcome import read_outcome
 from casmap.tools.annotate import annotate
 from casmap.training.recipes import read_recipe
 
@@ -339,3 +342,140 @@ def test_archive_entries_are_read_in_place_and_never_unpacked(photos, tmp_path) 
     found = Shards(str(shards))
     assert found.image(0).shape == (48, 48, 3)
     assert not list(tmp_path.parent.rglob("intruder.jpg"))
+
+
+def outside(photos: Path, name: str, content: str = "") -> Path:
+    """A file beside the folder of photos, to which a link may lead."""
+    path = photos.parent / "secret" / name
+    path.write_text(content)
+    return path
+
+
+def test_linked_annotations_are_reported_and_not_followed(photos, opened) -> None:
+    """As links of photos: a file that is found in a folder must be in it."""
+    box = "<object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object>"
+    xml = outside(photos, "1.xml", f"<annotation>{box}</annotation>")
+    text = outside(photos, "1.txt", "0 0.5 0.5 0.5 0.5")
+    voc, yolo = photos.parent / "voc", photos.parent / "yolo"
+    for link, secret in ((voc / "cat" / "1.xml", xml), (yolo / "labels" / "cat" / "1.txt", text)):
+        link.parent.mkdir(parents=True)
+        link.symlink_to(secret)
+    (yolo / "data.yaml").write_text("names: [cat]")
+    opened.clear()
+    for boxes in (voc, yolo):
+        found = PhotoFolder(photos, boxes=boxes)
+        assert found.annotation(0) is None
+        assert [one.kind for one in found.problems] == [Kind.MALFORMED]
+        assert "a link that leads out of the folder" in found.problems[0].what
+    assert not {str(xml.resolve()), str(text.resolve())} & {*opened}
+    (voc / "cat" / "1.xml").unlink()
+    (voc / "cat" / "1.xml").write_text(xml.read_text())
+    assert PhotoFolder(photos, boxes=voc).annotation(0).boxes.tolist() == [[1, 1, 9, 9]]
+
+
+def test_linked_masks_and_parts_are_reported_and_not_followed(photos, opened) -> None:
+    secret = photos.parent / "secret" / "1.png"
+    PIL.Image.fromarray(np.full((48, 48), 255, np.uint8)).save(secret)
+    masks, folders, parts = (photos.parent / name for name in ("masks", "folders", "parts"))
+    for folder in (masks / "cat", folders, parts / "cat"):
+        folder.mkdir(parents=True)
+    (masks / "cat" / "1.png").symlink_to(secret)
+    (folders / "cat").symlink_to(secret.parent)  # a folder that is a link
+    (parts / "cat" / "1.0.png").symlink_to(secret)
+    opened.clear()
+    for folder in (masks, folders):
+        annotation, problems = PhotoFolder(photos, masks=folder).read_annotation(0)
+        assert annotation is None
+        assert [one.kind for one in problems] == [Kind.MASK_SKIPPED]
+        assert "a link that leads out of" in problems[0].what
+    (masks / "cat" / "1.png").unlink()
+    PIL.Image.fromarray(np.full((48, 48), 255, np.uint8)).save(masks / "cat" / "1.png")
+    annotation, problems = PhotoFolder(photos, masks=masks, parts=parts).read_annotation(0)
+    assert annotation.parts is None
+    assert [one.kind for one in problems] == [Kind.MASK_SKIPPED]
+    assert str(secret.resolve()) not in opened
+
+
+@pytest.mark.parametrize(
+    "place", ["yolo/labels", "yolo/data.yaml", "voc/Annotations", "inner/masks", "wsol/image_ids.txt"]
+)
+def test_a_linked_folder_or_list_of_annotations_is_refused(photos, opened, place) -> None:
+    for form in ("yolo", "voc", "wsol"):
+        annotate(photos, format=form, out=photos.parent / form)
+    annotate(photos, format="masks", out=photos.parent / "inner")
+    link = photos.parent / place
+    secret = link.rename(photos.parent / "secret" / link.name)
+    link.symlink_to(secret)
+    if place == "voc/Annotations":
+        (link.parent / "other.xml").touch()  # else nothing shows that there are annotations
+    opened.clear()
+    with pytest.raises(UserError, match="is a link that leads out of"):
+        PhotoFolder(photos, boxes=link.parent)
+    assert not [path for path in opened if path.startswith(str(secret.resolve()))]
+
+
+@pytest.mark.parametrize("name", ["Annotations", "SegmentationClass", "ImageSets/Main/all.txt"])
+def test_a_linked_part_of_a_layout_is_refused(photos, name) -> None:
+    root = photos.parent / "VOC"
+    annotate(photos, format="voc", out=root)
+    (root / "SegmentationClass").mkdir()
+    assert PhotoFolder(root).names
+    secret = (root / name).rename(photos.parent / "secret" / Path(name).name)
+    (root / name).symlink_to(secret)
+    with pytest.raises(UserError, match="is a link that leads out of"):
+        PhotoFolder(root)
+
+
+@pytest.mark.parametrize("name", ["shard-000000.tar", INDEX])
+def test_a_linked_shard_is_refused(photos, tmp_path, opened, name) -> None:
+    shards = tmp_path / "shards"
+    write_shards(PhotoFolder(photos), shards)
+    secret = (shards / name).rename(tmp_path / "secret" / name)
+    (shards / name).symlink_to(secret)
+    opened.clear()
+    with pytest.raises(UserError, match=f"{name} is a link that leads out of"):
+        Shards(str(shards)).image(0)
+    assert str(secret.resolve()) not in opened
+    (shards / name).unlink()
+    (shards / "files").mkdir()
+    (shards / name).symlink_to(secret.rename(shards / "files" / name))
+    assert Shards(str(shards)).image(0).shape == (48, 48, 3)
+
+
+def test_a_report_embeds_no_file_of_another_folder(tmp_path) -> None:
+    (tmp_path / "secret.png").write_bytes(b"secret")
+    path = tmp_path / "study" / "table1" / "table1.json"
+    path.parent.mkdir(parents=True)
+    content = {"name": "table1", "title": "", "text": "", "head": [], "rows": [], "records": [], "claims": []}
+    for figure in ("../../secret.png", str(tmp_path / "secret.png")):
+        path.write_text(json.dumps(content | {"figures": [figure]}))
+        with pytest.raises(UserError, match="is damaged: run the study again"):
+            read_outcome(path)
+
+
+FORMULAS = ["=HYPERLINK(1)", "+1+1", "-1+1", "@SUM(1)", "'=1", "''@x", "\tx", "＝1"]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_spreadsheet_executes_no_name(photos, name) -> None:
+    """Classes and names of photos that begin like formulas become texts, and are read back as they were."""
+    odd = photos.parent / "odd" / name
+    odd.mkdir(parents=True)
+    for number in range(2):
+        (odd / f"{number}.jpg").write_bytes((photos / "cat" / "1.jpg").read_bytes())
+    labelled = annotate(odd.parent, format="csv", out=photos.parent / "out").photos
+    table = FORMATS["csv"].write(labelled, [name], odd.parent, WriteOptions())
+    with open(table, newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    assert rows
+    assert not [cell for row in rows for cell in (row[0], row[-1]) if cell[0] in "=+-@\t\r＝"]
+    found = PhotoFolder(odd.parent, boxes=table)
+    assert found.names == [f"{name}/0.jpg", f"{name}/1.jpg"]
+    known = read_annotations(table, odd.parent, Names(found.names))
+    assert known.problems == []
+    for photo in found.names:
+        assert [one.name for one in known.of(photo).objects] == [name]
+
+
+def test_numbers_stay_numbers_in_tables() -> None:
+    assert to_csv([{"a": -3.5, "b": "-3.5", "c": "+2e-3", "d": "-x", "e": None}]) == "a,b,c,d,e\n-3.5,-3.5,+2e-3,'-x,\n"

@@ -211,7 +211,7 @@ def test_a_table_without_a_matching_row_names_its_first_file_and_the_folder(pets
     table.write_text(ROWS.format("birds/"))
     sentence = refusal(pets, boxes=table)
     assert sentence.startswith(
-        f"No row of {table} matches a photo: there is no birds/cat/a.png among the photos in {pets}. "
+        f"No row of {table} matches a photo: there is no 'birds/cat/a.png' among the photos in {pets}. "
     )
 
 

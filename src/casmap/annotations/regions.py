@@ -13,9 +13,11 @@ import numpy.typing as npt
 from casmap.annotations.types import AnnotatedObject, Box, Kind, Mask, ObjectParser, PhotoRecord, Problem, Size, Skipped
 from casmap.errors import UserError
 from casmap.io.images import open_image
+from casmap.io.reading import is_inside
 from casmap.io.size_limits import MAX_PIXELS
 
 MAX_OUTLINE = 10**6  # pixels along a polygon: pycocotools uses memory for each of them
+MAX_EDGE = 10**9  # pixels: no photo is larger, and larger numbers overflow in computations
 
 
 def four_numbers(values: Any) -> Box:
@@ -26,11 +28,13 @@ def four_numbers(values: Any) -> Box:
     """
     try:
         one, two, three, four = (float(value) for value in values)
-        if all(map(math.isfinite, (one, two, three, four))):
-            return one, two, three, four
     except (TypeError, ValueError, OverflowError):
-        pass
-    raise Skipped(Kind.BOX_SKIPPED, "the box is not four numbers")
+        one = two = three = four = math.nan
+    if not all(map(math.isfinite, (one, two, three, four))):
+        raise Skipped(Kind.BOX_SKIPPED, "the box is not four numbers")
+    if max(abs(one), abs(two), abs(three), abs(four)) > MAX_EDGE:
+        raise Skipped(Kind.BOX_SKIPPED, f"the box has a number above {MAX_EDGE:,}")
+    return one, two, three, four
 
 
 def object_from_box(name: str, values: Iterable[Any], **more: Any) -> AnnotatedObject:
@@ -57,7 +61,7 @@ def collect_objects(name: str, parsers: Iterable[ObjectParser], **more: Any) -> 
             objects.append(parse())
         except Skipped as skipped:
             problems.append(skipped.problem(name))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+        except Exception:  # an entry of a file of others can raise anything
             problems.append(Problem(Kind.MALFORMED, f"{name}: an object cannot be read"))
     return PhotoRecord(objects, problems=problems, **more)
 
@@ -135,7 +139,7 @@ def rasterize(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
     """
     try:
         return _from_runs(outline, size) if isinstance(outline, dict) else _from_polygons(outline, size)
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+    except Exception as error:  # a segmentation of others can be anything
         raise Skipped(Kind.MASK_SKIPPED, "its segmentation is invalid") from error
 
 
@@ -191,8 +195,10 @@ def _from_polygons(outline: Any, size: Size) -> npt.NDArray[np.bool_]:
     return _from_runs({"size": [height, width], "counts": coco.merge(runs)["counts"].decode()}, size)
 
 
-def open_mask(path: Path) -> Mask:
-    """Open an image file as a mask, its first channel: (H, W)."""
+def open_mask(path: Path, folder: Path) -> Mask:
+    """Open an image file, found in `folder`, as a mask, its first channel: (H, W)."""
+    if not is_inside(path, folder):
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path.name} is a link that leads out of {folder}")
     try:
         return open_image(path)[..., 0]
     except UserError as error:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from casmap.io.reading import is_inside
+
 Box = tuple[float, float, float, float]  # the edges x0, y0, x1, y1
 Size = tuple[int, int]  # width, height
 Mask = npt.NDArray[np.uint8]  # (H, W), 0 background, 255 object, 128 not counted
@@ -146,10 +148,12 @@ class Names:
         problems = []
         for path in sorted(folder.rglob(f"*{suffix}")):
             relative = path.relative_to(folder)
-            if any(part.startswith(".") for part in relative.parts):
+            if any(part.startswith(".") for part in relative.parts) or not path.is_file():
                 continue
             name = self.find(relative.with_suffix("").as_posix())
-            if name is None:
+            if path.is_symlink() and not is_inside(path, folder):
+                problems.append(Problem(Kind.MALFORMED, f"{relative.as_posix()}: a link that leads out of the folder"))
+            elif name is None:
                 problems.append(Problem(Kind.NO_PHOTO, relative.as_posix()))
             else:
                 found.setdefault(name, path)

@@ -21,6 +21,7 @@ from casmap.baselines import BASELINES, Baseline, TrainingData
 from casmap.baselines.support.blurring import blur
 from casmap.data.batches import Batches
 from casmap.evaluation.rules import above
+from casmap.io.reading import reading
 from casmap.models.classifier import Classifier
 from casmap.models.files import read_tree, write_tree
 from casmap.models.folding import folded
@@ -193,7 +194,8 @@ def learn(data: TrainingData) -> RealTimeSaliency:
     batches = Batches(data.photos, size, BATCH, f.mean, f.std, seed=SEED + 3, smallest_crop=CROP)
     if not path.exists():
         if selected.exists():
-            network.load_state_dict(read_tree(selected)["network"])
+            with reading(selected, f"{selected} is damaged: delete it."):
+                network.load_state_dict(read_tree(selected)["network"])
         else:
             accuracy = train_selector(network, f, batches, STEPS, SEED)
             report(f"Real-time saliency: the selector's accuracy in predicting presence is {accuracy:.0%}.")
@@ -202,9 +204,10 @@ def learn(data: TrainingData) -> RealTimeSaliency:
         report(f"Real-time saliency: the masks cover {area:.2f} of the photos.")
         write_tree(path, {"network": network.state_dict(), "confidence": best_confidence(network, f, batches)})
         selected.unlink(missing_ok=True)
-    kept = read_tree(path)
-    network.load_state_dict(kept["network"])
-    return RealTimeSaliency(network, kept["confidence"])
+    with reading(path, f"{path} is damaged: delete it."):
+        kept = read_tree(path)
+        network.load_state_dict(kept["network"])
+        return RealTimeSaliency(network, float(kept["confidence"]))
 
 
 @torch.no_grad()

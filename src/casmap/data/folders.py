@@ -76,7 +76,8 @@ class PhotoFolder(PhotoSet):
                 f"There are no photos in class folders in {root}: put the photos of each class in a folder, or give "
                 f"annotations that name the classes.{details}"
             )
-        by_number = all(map(str.isdecimal, labels.values()))  # so that class 10 comes after class 9
+        # So that class 10 comes after class 9; Python does not convert texts of thousands of digits.
+        by_number = all(label.isdecimal() and len(label) < 20 for label in labels.values())
         self.classes = sorted(set(labels.values()), key=(lambda name: (int(name), name)) if by_number else None)
         self.names = list(labels)
         self._numbers = {name: number for number, name in enumerate(self.classes)}
@@ -140,7 +141,7 @@ class PhotoFolder(PhotoSet):
             return None
         stem = self._parts / name
         paths = takewhile(Path.exists, (stem.with_suffix(f".{number}.png") for number in count()))
-        parts = [open_mask(path) > 127 for path in paths]
+        parts = [open_mask(path, self._parts) > 127 for path in paths]
         if len({part.shape for part in parts} | ({size[::-1]} if size and parts else set())) > 1:
             raise Skipped(Kind.PART_SKIPPED, "the parts and the photo differ in size")
         return np.stack(parts) if parts else None

@@ -1,15 +1,15 @@
 """Recognise the layout of a folder of photos, and the format of a file of annotations."""
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from casmap.annotations.format import FORMATS
-from casmap.annotations.formats import coco, voc
+from casmap.annotations.formats import coco, csv, voc
 from casmap.annotations.types import Annotations, Names
 from casmap.errors import UserError
+from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, refuse_link
 
 SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 
@@ -84,9 +84,10 @@ def _ilsvrc(root: Path) -> Splits | None:
     else:
         return None
     tables = [folder / "LOC_val_solution.csv" for folder in (base, base.parent)]
-    table = next((path for path in tables if path.is_file()), None)
+    table = next((path for path in tables if path.is_file() and is_inside(path, path.parent)), None)
 
     def read(split: str, names: Names) -> Annotations:
+        refuse_link(annotations / split, root)
         labels = _solutions(table, names) if table is not None and split == "val" else {}
         return voc.read_xml(annotations / split, names, labels=labels)
 
@@ -99,6 +100,8 @@ def _voc(root: Path) -> Splits | None:
     if not ((root / "JPEGImages").is_dir() and (root / "Annotations").is_dir()):
         return None
     masks = root / "SegmentationClass"
+    for folder in (root / "Annotations", masks):
+        refuse_link(folder, root)
     read = partial(voc.read_xml, root / "Annotations", voc=True, masks=masks if masks.is_dir() else None)
     lists = {path.stem: path for path in sorted((root / "ImageSets" / "Main").glob("*.txt"))}
     # cat_train.txt lists which photos of train show a cat: it is not a split.
@@ -107,7 +110,9 @@ def _voc(root: Path) -> Splits | None:
         return {"": lambda: Layout("Pascal VOC", root / "JPEGImages", read)}
 
     def layout(split: str) -> Layout:
-        lines = splits[split].read_text(encoding="utf-8", errors="replace").splitlines()
+        refuse_link(splits[split], root)
+        with reading(splits[split]):
+            lines = read_text(splits[split], MAX_ANNOTATIONS, errors="replace").splitlines()
         stems = frozenset(_listed(line) for line in lines if line.strip())
         return Layout(f"Pascal VOC, split {split}", root / "JPEGImages", read, stems)
 
@@ -131,9 +136,15 @@ def _coco(root: Path) -> Splits | None:
         split = path.stem.removeprefix("instances_")
         for photos in (root / split, root / "images" / split):
             if photos.is_dir():
-                layouts[split] = partial(Layout, f"COCO, split {split}", photos, partial(coco.read, path, photos))
+                read = partial(_read_coco, root, path, photos)
+                layouts[split] = partial(Layout, f"COCO, split {split}", photos, read)
                 break
     return layouts or None
+
+
+def _read_coco(root: Path, path: Path, photos: Path, names: Names) -> Annotations:
+    refuse_link(path, root)
+    return coco.read(path, photos, names)
 
 
 # To add a layout, add a function: it takes a root and returns the layout of each split, or None for other layouts.
@@ -163,9 +174,6 @@ def _choose(root: Path, splits: list[str], split: str | None) -> str:
 
 def _solutions(path: Path, names: Names) -> dict[str, str]:
     """Read the classes of ILSVRC's validation photos: ImageId, and PredictionString, which begins with the class."""
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = [(row["ImageId"], row["PredictionString"].split()) for row in csv.DictReader(file)]
-    except (KeyError, ValueError, AttributeError, TypeError, OSError, csv.Error) as error:
-        raise UserError(f"{path} must be a CSV file with the columns ImageId, PredictionString.") from error
-    return {name: words[0] for image, words in rows if words and (name := names.find(image)) is not None}
+    rows = csv.read_rows(path, ("ImageId", "PredictionString"))
+    found = ((names.find(row["ImageId"] or ""), (row["PredictionString"] or "").split()) for row in rows)
+    return {name: words[0] for name, words in found if words and name is not None}

@@ -23,12 +23,15 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UnreadableImage, UserError
 from casmap.io.atomic import whole_file, write_whole
 from casmap.io.images import open_photo
+from casmap.io.reading import reading, refuse_link
 from casmap.reporting import SILENT, Reporter
 
 INDEX = "index.npz"
 MEGABYTES = 256  # size of a shard
 KEPT = 8  # downloaded shards kept on this disk
 LARGEST = 1 << 50  # bytes of the largest possible shard
+MAX_PHOTO = 2**30  # bytes of a photo
+MAX_INDEX = 2**33  # bytes of the index: 100 million photos, with names of 50 bytes
 DIGITS = 9  # of a photo's number
 
 Order = npt.NDArray[np.int64]
@@ -115,12 +118,18 @@ class Shards(PhotoSet):
         try:
             self._files, root = fsspec.core.url_to_fs(address)
             self._root = PurePosixPath(root)
+            size = self._files.size(str(self._root / INDEX))  # None: the server does not say
+            if (size or 0) > MAX_INDEX:
+                raise UserError(f"The index of the shards at {address} has more than {MAX_INDEX >> 20} MB.")
+            if self._local:
+                _refuse_links(Path(self._root))
             content = self._files.cat_file(str(self._root / INDEX))
         except (OSError, ValueError, ImportError) as error:
             raise UserError(
                 f"Cannot read shards from {address}: {_reason(error)}. Photos themselves must be in a local folder."
             ) from error
-        try:
+        with reading(address, f"The index of the shards at {address} is damaged."):
+            _refuse_compressed(content)
             with np.load(io.BytesIO(content), allow_pickle=False) as index:
                 self.labels = index["labels"].astype(np.int64)
                 self.shards, self._offsets, self._lengths = (index[key] for key in ("shards", "offsets", "lengths"))
@@ -131,15 +140,20 @@ class Shards(PhotoSet):
                 raise ValueError("its parts do not fit together")
             if self.labels.max() >= len(self.classes):
                 raise ValueError("a photo has an unknown class")
-        except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-            raise UserError(f"The index of the shards at {address} is damaged.") from error
         self._downloaded: OrderedDict[int, Path] = OrderedDict()
         self._lock = Lock()  # photos are read in threads
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
+    @property
+    def _local(self) -> bool:
+        """Whether the shards are on this machine."""
+        return "file" in self._files.protocol
+
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Return photo number `index`: (H, W, 3) RGB."""
         start, length = int(self._offsets[index]), int(self._lengths[index])
+        if length > MAX_PHOTO:
+            raise UnreadableImage(f"{self.names[index]} has {length} bytes: the index of the shards is damaged.")
         try:
             with open(self._shard(int(self.shards[index])), "rb") as file:
                 file.seek(start)
@@ -152,7 +166,7 @@ class Shards(PhotoSet):
 
     def _shard(self, number: int) -> Path:
         """Return the local file of a shard, downloading it if necessary."""
-        if "file" in self._files.protocol:  # on this machine
+        if self._local:
             return Path(self._root) / shard_name(number)
         with self._lock:
             if number in self._downloaded:
@@ -179,6 +193,20 @@ def shard_order(shards: Order, rng: np.random.Generator, group: int = KEPT // 2)
     which, inside = np.unique(shards, return_inverse=True)
     groups = rng.permutation(len(which))[inside] // group  # of each photo
     return np.lexsort((rng.random(len(shards)), groups))
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise UserError for an index or a shard that is a link out of the folder."""
+    for entry in os.scandir(folder):
+        if entry.is_symlink() and entry.name.endswith((".tar", ".npz")):
+            refuse_link(Path(entry.path), folder)
+
+
+def _refuse_compressed(content: bytes) -> None:
+    """Raise ValueError for compressed arrays, of which 3 MB can become gigabytes; `write_shards` compresses nothing."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        if any(one.compress_type != zipfile.ZIP_STORED for one in archive.infolist()):
+            raise ValueError("its arrays are compressed")
 
 
 def _join_texts(texts: list[str]) -> npt.NDArray[np.uint8]:

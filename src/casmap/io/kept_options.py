@@ -7,6 +7,7 @@ from typing import Any
 
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import SHOWN, read_text, reading, shown
 
 
 def keep_options(path: Path, options: dict[str, Any], advice: str = "choose another --out") -> None:
@@ -32,15 +33,15 @@ def compare_options(
     """Raise UserError for the first option that differs."""
     for key in dict.fromkeys([*now, *before]):
         if key not in ignored and before.get(key) != now.get(key):
-            raise UserError(f"{folder} was started with {key} = {before.get(key)!r}, not {now.get(key)!r}: {advice}.")
+            was, is_now = shown(before.get(key)), shown(now.get(key))
+            raise UserError(f"{folder} was started with {key:.{SHOWN}} = {was}, not {is_now}: {advice}.")
 
 
 def read_options(path: Path, advice: str = "choose another --out") -> dict[str, Any]:
     """Read a folder's options; raise UserError if the file is damaged."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is damaged: {advice}.") from error
+    damaged = f"{path} is damaged: {advice}."
+    with reading(path, damaged):
+        content = json.loads(read_text(path))
     if not isinstance(content, dict):
-        raise UserError(f"{path} is damaged: {advice}.")
+        raise UserError(damaged)
     return content

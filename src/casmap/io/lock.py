@@ -88,7 +88,7 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
 
 def _holder(file: int) -> str:
     """The process that holds a lock, as far as its file names it."""
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
         about = json.loads(os.pread(file, 4096, 0))
         return f"process {int(about['pid'])} on {about['host']!s:.100} (since {about['since']!s:.20})"
     return "another process"

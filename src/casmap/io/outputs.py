@@ -8,6 +8,7 @@ from typing import Any
 
 from casmap.errors import UserError
 from casmap.io.names import file_name
+from casmap.io.reading import MAX_ANNOTATIONS, read_bytes, reading
 
 BOXES = "boxes.jsonl"  # one line for each map in a folder
 RECIPE = "recipe.json"  # of a training run
@@ -24,16 +25,16 @@ def read_boxes(path: Path) -> dict[str, dict[str, Any]]:
     >>> read_boxes(Path("missing/boxes.jsonl"))
     {}
     """
-    if not path.exists():
+    if not path.is_file():
         return {}
     found = {}
-    for number, text in enumerate(path.read_bytes().splitlines(), 1):
-        try:
+    with reading(path):
+        content = read_bytes(path, MAX_ANNOTATIONS)
+    for number, text in enumerate(content.splitlines(), 1):
+        with reading(path, f"{path}: line {number} was not written by casmap; choose another --out."):
             line = json.loads(text)
             photo = os.path.abspath(os.path.join(line.get("folder", ""), line["photo"]))
             found[photo] = {**line, "name": str(line["name"])}
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise UserError(f"{path}: line {number} was not written by casmap; choose another --out.") from None
     return found
 
 
@@ -60,8 +61,9 @@ def is_output(folder: Path) -> bool:
             file.seek(-min(len(WRITTEN), file.seek(0, os.SEEK_END)), os.SEEK_END)
             if file.read() == WRITTEN or (name.endswith("all.txt") and (folder / "Annotations").is_dir()):
                 return True
-    try:
-        recipe = json.loads((folder / RECIPE).read_text())
-    except (OSError, ValueError):
+    if not (folder / RECIPE).is_file():
         return False
-    return isinstance(recipe, dict) and {"backbone", "steps"} <= recipe.keys()
+    with suppress(UserError), reading(folder / RECIPE):  # the recipe.json of another program is no run
+        recipe = json.loads(read_bytes(folder / RECIPE))
+        return isinstance(recipe, dict) and {"backbone", "steps"} <= recipe.keys()
+    return False

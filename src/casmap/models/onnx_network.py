@@ -9,10 +9,11 @@ import numpy.typing as npt
 import onnxruntime
 
 from casmap.errors import UserError
+from casmap.io.reading import reading
+from casmap.models.metadata import check_mapping
 
 KEY = "casmap"  # the metadata key of the network's description
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-SMALLEST, LARGEST = 32, 2048  # image sides, in pixels
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,7 +21,10 @@ Floats = npt.NDArray[np.float32]
 class OnnxNetwork:
     """Computes masks and logits of normalised images, like `SaliencyNetwork`."""
 
-    def __init__(self, session: onnxruntime.InferenceSession, about: dict[str, Any], concurrent: bool) -> None:
+    def __init__(
+        self, session: onnxruntime.InferenceSession, about: dict[str, Any], concurrent: bool, path: str | Path = ""
+    ) -> None:
+        self.path = path
         self.session, self.about, self.concurrent = session, about, concurrent
         self.classes: list[str] = about["classes"]
         self.predicts: bool = about["predicts"]
@@ -28,7 +32,11 @@ class OnnxNetwork:
 
     def run(self, images: Floats) -> tuple[Floats, Floats]:
         """Masks (N, H, W) and logits (N, classes) of images (N, 3, H, W)."""
-        masks, logits = self.session.run(["masks", "logits"], {"images": images})
+        with reading(self.path, f"The mapping {self.path} is damaged: ONNX Runtime cannot run it."):
+            masks, logits = self.session.run(["masks", "logits"], {"images": images})
+            n, _, *size = images.shape
+            if masks.shape != (n, 1, *size) or logits.shape != (n, len(self.classes)):
+                raise ValueError("other outputs than the metadata say")
         return masks[:, 0], logits
 
 
@@ -47,24 +55,13 @@ def load_onnx(path: str | Path, device: str = "cpu", threads: int | None = None)
         session = onnxruntime.InferenceSession(str(path), options, providers=[provider], enable_fallback=0)
     except Exception as error:  # a broken file can raise anything
         raise UserError(f"{path} is not a readable ONNX file.") from error
-    try:
+    with reading(path, f"{path} is an ONNX file, but not a mapping that casmap wrote."):
         about = json.loads(session.get_modelmeta().custom_metadata_map[KEY])
         names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]
-        if names != ["images", "masks", "logits"] or not _is_complete(about):
+        if names != ["images", "masks", "logits"]:
             raise ValueError("not written by casmap")
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is an ONNX file, but not a mapping that casmap wrote.") from error
-    return OnnxNetwork(session, about, concurrent=threads == 1 and device == "cpu")
-
-
-def _is_complete(about: Any) -> bool:
-    """Whether the metadata are complete."""
-    numbers = [float(number) for key in ("mean", "std") for number in about[key]]
-    classes, titles = about["classes"], about.get("titles", about["classes"])
-    return (
-        len(numbers) == 6 and all(map(np.isfinite, numbers)) and min(numbers[3:]) > 0
-        and type(about["size"]) is int and SMALLEST <= about["size"] <= LARGEST
-        and isinstance(classes, list) and all(isinstance(name, str) for name in classes)
-        and isinstance(titles, list) and [type(title) for title in titles] == [str] * len(classes)
-        and isinstance(about["predicts"], bool)
-    )  # fmt: skip
+        try:
+            check_mapping(about)
+        except ValueError as error:
+            raise UserError(f"{path} is an ONNX file, but not a mapping that casmap wrote: {error}.") from error
+    return OnnxNetwork(session, about, threads == 1 and device == "cpu", path)

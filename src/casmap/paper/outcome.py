@@ -8,10 +8,13 @@ from typing import Any
 
 from casmap.evaluation.evaluate import Number
 from casmap.io.atomic import write_whole
+from casmap.io.reading import is_inside, read_bytes, read_text, reading
 from casmap.io.tabular import to_csv
 from casmap.tools.page import Section, write_page
 
 HOLDS, FAILS, TIE = "holds", "does not hold", "not settled"
+
+MAX_JSON = MAX_FIGURE = 2**28  # bytes of an outcome and of a figure
 
 
 class Cell(str):
@@ -102,17 +105,25 @@ def write_outcome(outcome: Outcome, folder: Path) -> Path:
 
 def read_outcome(path: Path) -> Outcome:
     """Read an outcome from its JSON and the figures next to it."""
-    content = json.loads(path.read_text())
-    rows = [[Cell(cell["text"], cell["best"], cell["unseen"]) for cell in row] for row in content["rows"]]
-    ends = [file.removeprefix(content["name"]).removesuffix(".png") for file in content["figures"]]
-    figures = {end: (path.parent / file).read_bytes() for end, file in zip(ends, content["figures"], strict=True)}
-    # In files of 0.1.0 and 0.2.0 the statement is called "says".
-    claims = [
-        Claim(**{"statement" if key == "says" else key: value for key, value in claim.items()})
-        for claim in content["claims"]
-    ]
-    name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
-    return Outcome(name, title, text, head, rows, records, figures, claims)
+    with reading(path, f"{path} is damaged: run the study again; its finished parts are reused."):
+        content = json.loads(read_text(path, MAX_JSON))
+        rows = [[Cell(cell["text"], cell["best"], cell["unseen"]) for cell in row] for row in content["rows"]]
+        figures = {}
+        for file in content["figures"]:
+            if file != Path(file).name or not is_inside(path.parent / file, path.parent):
+                raise ValueError("a figure in another folder")
+            ending = file.removeprefix(content["name"]).removesuffix(".png")
+            figures[ending] = read_bytes(path.parent / file, MAX_FIGURE)
+        # In files of 0.1.0 and 0.2.0 the statement is called "says".
+        claims = [
+            Claim(**{"statement" if key == "says" else key: value for key, value in claim.items()})
+            for claim in content["claims"]
+        ]
+        name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
+        texts = [name, title, text, *head, *(value for claim in claims for value in vars(claim).values())]
+        if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, dict) for one in records):
+            raise ValueError("other types")
+        return Outcome(name, title, text, head, rows, records, figures, claims)
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:

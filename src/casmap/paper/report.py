@@ -40,10 +40,7 @@ def run_report(folder: Path) -> Report:
     for name in STUDIES:
         places = [where / name.partition("-")[0] / f"{name}.json" for where in (folder, folder.parent)]
         path = next(filter(Path.exists, places), places[0])  # evidence and twins are next to the folder of the others
-        try:
-            found += [read_outcome(path)] if path.exists() else []
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path} is damaged: run the study again; its finished parts are reused.") from error
+        found += [read_outcome(path)] if path.exists() else []
     if not found:
         raise UserError(f"There is no finished study in {folder}: run one with --out {folder}.")
     report = Report([claim for outcome in found for claim in outcome.claims], folder / "report.html")

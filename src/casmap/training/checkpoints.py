@@ -1,6 +1,7 @@
 """Checkpoints, logs and the progress of a training stage that can be stopped and resumed at any step."""
 
 import csv
+import io
 import math
 import os
 from collections.abc import Callable, Iterable
@@ -14,12 +15,14 @@ from torch.utils.tensorboard import SummaryWriter
 from casmap.data.batches import Batches
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import read_text, reading
 from casmap.io.tabular import to_csv
 from casmap.models.files import read_tree, write_tree
 from casmap.training.distributed import is_lost
 from casmap.training.run import Run
 
 Row = dict[str, float]  # the logged values of one step
+MAX_LOG = 2**30  # bytes of a log: ten million steps
 
 
 class Checkpoints:
@@ -112,8 +115,11 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     """The rows of a log file; empty if there is no file."""
     if not path.exists():
         return []
-    with open(path, newline="") as file:
-        return [{k: int(v) if k == "step" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+    with reading(path, f"The log {path} is damaged: delete it."):
+        rows = csv.DictReader(io.StringIO(read_text(path, MAX_LOG), newline=""))
+        if "step" not in (rows.fieldnames or ()):
+            raise ValueError("no steps")
+        return [{k: int(v) if k == "step" else float(v) for k, v in row.items()} for row in rows]
 
 
 class _Stateful(Protocol):  # a network, an optimizer, or anything else whose state changes in training
@@ -160,11 +166,46 @@ class Resumable:
         if state is None:
             return 0
         try:
+            step = state["step"]
+            if type(step) is not int or not 0 <= step <= self.steps:
+                raise ValueError("a step outside of the stage")
             for name, part in self.parts.items():
                 if part is not None:
+                    if not fits(state[name], part.state_dict()):
+                        raise ValueError(f"the state of another {name}")
                     part.load_state_dict(state[name])
-            return int(state["step"])
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except Exception as error:  # whatever torch raises for the states of a damaged file
             if is_lost(error):  # another process is gone; the checkpoint is intact
                 raise
             raise self.checkpoints.damaged() from error
+        return step
+
+
+def fits(saved: Any, now: Any) -> bool:
+    """Whether a saved state has the structure of the present one, so that training can go on with it.
+
+    torch itself checks the weights of networks, but loads any state into an optimizer and fails in a later step.
+
+    >>> fits({"lr": 0.1, "betas": [0.9, 0.99]}, {"lr": 0.2, "betas": (0.9, 0.999)}), fits({"lr": "x"}, {"lr": 0.2})
+    (True, False)
+    """
+    if isinstance(now, dict) and now.keys() == {"state", "param_groups"}:  # an optimizer
+        return fits(saved["param_groups"], now["param_groups"]) and _moments_fit(saved["state"])
+    if isinstance(now, Tensor):
+        return isinstance(saved, Tensor) and saved.shape == now.shape
+    if isinstance(now, dict):
+        old = {key for key, value in now.items() if isinstance(value, bool | None)}  # flags that torch adds with time
+        same = isinstance(saved, dict) and now.keys() - old <= saved.keys()
+        return same and all(fits(saved[key], value) for key, value in now.items() if key in saved)
+    if isinstance(now, list | tuple):
+        alike = zip(saved, now, strict=False) if isinstance(saved, list | tuple) else ()
+        return isinstance(saved, list | tuple) and all(fits(one, other) for one, other in alike)
+    if isinstance(now, bool) or now is None:
+        return saved is None or isinstance(saved, bool | float | int | Tensor | dict)
+    return type(saved) in ((int,) if isinstance(now, int) else (int, float)) and abs(saved) < 1e30
+
+
+def _moments_fit(state: Any) -> bool:
+    """Whether the running means of an optimizer are tensors, the same ones for each parameter."""
+    kinds = {tuple(one) for one in state.values()}
+    return len(kinds) <= 1 and all(isinstance(v, Tensor | None) for one in state.values() for v in one.values())

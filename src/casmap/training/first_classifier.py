@@ -35,7 +35,7 @@ def first_classifier(photos: PhotoSet, run: Run, given: str | None = None) -> tu
     path = run.folder / "classifier.safetensors"
     if run.resumed and path.exists():
         classifier, about = load_classifier(path)
-        return classifier, about["origin"]
+        return classifier, str(about.get("origin", "unknown"))
     if given:
         classifier = load_given_classifier(given, photos, run.recipe)
         origin = f"f(0) is the classifier given, {Path(given).name}."

@@ -13,7 +13,7 @@ import torch
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
-from casmap.errors import option
+from casmap.errors import UserError, option
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping
@@ -78,13 +78,13 @@ def train_mapping(
         finished = run.resumed and path.exists()
         if finished:
             run.message(f"This run is finished: {path}")
-            training = load_mapping(path)[1]["training"]
+            training = read_training(path)
         else:
             first, origin = first_classifier(photos, run, classifier)
             run.message(f"Initial classifier: {origin}")
             casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
             if run.resumed and casm_path.exists():
-                training = load_mapping(casm_path)[1]["training"]
+                training = read_training(casm_path)
             else:
                 training = run_algorithm1(photos, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
@@ -100,6 +100,16 @@ def train_mapping(
         mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
         verdict=verdict_on(training["area"], run.warnings), **training,
     )  # fmt: skip
+
+
+def read_training(path: Path) -> dict[str, Any]:
+    """The summary of the run that is saved with its mapping."""
+    training: Any = load_mapping(path)[1].get("training")
+    numbers = ("area", "steps", "lambda_r", "accuracy", "masked_accuracy")
+    known = isinstance(training, dict) and training.keys() == {*numbers, "origin"}
+    if not known or not all(type(training[key]) in (int, float) for key in numbers):
+        raise UserError(f"The mapping {path} is damaged: it lacks the summary of its run.")
+    return dict(training)
 
 
 def warn_of_skipped(photos: PhotoSet, run: Run) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from casmap.errors import UserError, option
+from casmap.io.reading import MAX_YAML, parse_yaml, read_text, reading, shown
 from casmap.models.backbones import BACKBONE_SOURCES
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS, find_thinning
@@ -116,7 +117,7 @@ class Recipe:
         find_thinning(self.thinning, self.period)
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise UserError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}.")
+                raise UserError(f"{name} must be one of {', '.join(allowed)}, not {shown(getattr(self, name))}.")
         for entry in dataclasses.fields(self):
             value, between = getattr(self, entry.name), entry.metadata["between"]
             if value is not None and between and not between[0] <= value <= between[1]:  # nan is in no range
@@ -136,7 +137,7 @@ class Recipe:
         """The side of the images in Algorithm 1 and in the training of f(0)."""
         return min(self.algorithm_size or self.size, self.size) if self.second_stage_steps else self.size
 
-    def replace(self, **changes: Any) -> "Recipe":
+    def replace(self, /, **changes: Any) -> "Recipe":
         """A copy of the recipe with `changes`, each checked."""
         changes = current_names(changes)
         for name in REMOVED.keys() & changes:
@@ -147,7 +148,7 @@ class Recipe:
         if unknown := sorted(set(changes) - set(types)):
             near = get_close_matches(unknown[0], types, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(types)}."
-            raise UserError(f"There is no option {unknown[0]!r}; {hint}")
+            raise UserError(f"There is no option {shown(unknown[0])}; {hint}")
         for one, other in (("area", "lambda_r"), ("lambda_r", "area")):
             if changes.get(one) is not None:
                 changes.setdefault(other, None)
@@ -226,26 +227,29 @@ def read_recipe(name_or_file: str) -> Recipe:
         raise UserError(f"There is no recipe {name_or_file!r}: choose {', '.join(RECIPES)}, or a TOML or YAML file.")
     import yaml  # part of the extra train; a recipe by name does not need it
 
-    try:
-        text = path.read_text()
-        changes = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise UserError(f"Cannot read the recipe {path}: {str(error).splitlines()[0]}.") from error
+    with reading(path, f"Cannot read the recipe {path}: it is not valid TOML, YAML or JSON."):
+        text = read_text(path, MAX_YAML)
+        try:
+            changes = tomllib.loads(text) if path.suffix == ".toml" else parse_yaml(text)
+        except (ValueError, yaml.YAMLError) as error:
+            raise UserError(f"Cannot read the recipe {path}: {str(error).splitlines()[0]:.200}.") from error
     if not isinstance(changes, dict) or not all(isinstance(key, str) for key in changes):
         raise UserError(f"The recipe {path} is not a list of options and values.")
     base = changes.pop("recipe", "paper")
     if not isinstance(base, str) or base not in RECIPES:
-        raise UserError(f"The key recipe in {path} is {base!r}: choose from {', '.join(RECIPES)}.")
+        raise UserError(f"The key recipe in {path} is {shown(base)}: choose from {', '.join(RECIPES)}.")
     return RECIPES[base].replace(**changes)
 
 
 def _typed(name: str, value: Any, wanted: Any) -> Any:
     """Check a value against the type of its option; an int is accepted for a float."""
     kinds = [str] if get_origin(wanted) is Literal else list(get_args(wanted) or (wanted,))
+    if type(value) is int and abs(value) >= 10**18:
+        raise UserError(f"The option {name} cannot be {shown(value)}: a number has at most 18 digits.")
     if float in kinds and (type(value) is int or type(value) is str):  # YAML reads 1e-3 as text
         with suppress(ValueError):
             return float(value)
     if type(value) not in kinds:  # exact types: True is not an int here
         types = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        raise UserError(f"The option {name} cannot be {value!r}: its type is {types}.")
+        raise UserError(f"The option {name} cannot be {shown(value)}: its type is {types}.")
     return value

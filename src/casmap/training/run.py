@@ -14,6 +14,7 @@ from casmap.errors import UserError, option
 from casmap.io.atomic import remove_temporary_files, write_whole
 from casmap.io.kept_options import compare_options, read_options
 from casmap.io.lock import locked
+from casmap.io.reading import MAX_OPTIONS, read_text, reading
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ONE_PROCESS, Processes, torchrun_id
@@ -44,7 +45,8 @@ class Run:
             before, now = (dict(sorted(vars(one).items())) for one in (saved_recipe(saved), recipe))
             advice = "resume it with the same options"
             compare_options(f"The run in {self.folder}", before, now, advice, ignored=_NO_EFFECT_ON_RESULT)
-            lines = log.read_text().splitlines() if log.exists() else []
+            with reading(log):
+                lines = read_text(log, MAX_OPTIONS, errors="replace").splitlines() if log.exists() else []
             self.warnings += dict.fromkeys(line for line in lines if any(mark in line for mark in WARNINGS))
         elif saved.exists():
             raise holds_run(self.folder)
@@ -63,7 +65,7 @@ class Run:
                     raise UserError(f"Another process has just written a run to {self.folder}: run the command again.")
                 write_whole(self.folder / "recipe.json", json.dumps(self.recipe.options(), indent=2))
                 write_whole(saved, description)
-            elif saved.exists() and saved.read_text() != description:
+            elif saved.exists() and saved.read_bytes() != description.encode():
                 raise UserError(
                     f"The run in {self.folder} was started with other photos: resume it with the same photos."
                 )

@@ -27,6 +27,7 @@ from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
 from casmap.io.atomic import write_whole
+from casmap.io.reading import reading
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder
@@ -79,10 +80,11 @@ class PseudoMasks:
                     content = io.BytesIO()
                     np.save(content, (255 * masks).round().byte().cpu().numpy())
                     write_whole(path, content.getvalue())
-                try:
-                    self._files.append(np.load(path, mmap_mode="r"))
-                except (OSError, ValueError) as error:
-                    raise UserError(f"{path} is damaged: delete it, and its masks are made again.") from error
+                with reading(path, f"{path} is damaged: delete it, and its masks are made again."):
+                    masks = np.load(path, mmap_mode="r")
+                    if masks.dtype != np.uint8 or masks.shape != (len(self.wanted[start : start + FILE]), GRID, GRID):
+                        raise ValueError("other masks")
+                self._files.append(masks)
                 advance(note="" if cut is None else f"cut {cut:.2f}")
         return self
 

@@ -86,7 +86,7 @@ def _prepare(
     Recipe().replace(**options)  # report a wrong option before photos are opened
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         saved, torchrun = folder / "recipe.json", folder / TORCHRUN
-        restarted = processes.restarted and torchrun.exists() and torchrun.read_text() == torchrun_id()
+        restarted = processes.restarted and torchrun.exists() and torchrun.read_bytes() == torchrun_id().encode()
         resume = processes.broadcast(b"yes" if resume or restarted else b"") == b"yes"
         if resume and not saved.exists():
             raise UserError(f"There is no run in {folder} to resume.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from casmap.errors import UserError
+from casmap.io.reading import shown
 from casmap.registry import Registry
 
 if TYPE_CHECKING:
@@ -68,8 +69,9 @@ def find_thinning(name: str, period: int | None = None) -> Thinning:
     casmap.errors.UserError: There is no thinning 'M': choose from F, L, FL, L<period>.
     """
     stem = name.rstrip("0123456789")
-    number = int(name.removeprefix(stem) or 0)
+    digits = name.removeprefix(stem)
+    number = int(digits) if 0 < len(digits) < 10 else 0
     family = f"{stem}{PERIOD}" if number and name not in THINNINGS else name
     if family not in THINNINGS or name.endswith(PERIOD):
-        raise UserError(f"There is no thinning {name!r}: choose from {', '.join(THINNINGS)}.")
+        raise UserError(f"There is no thinning {shown(name)}: choose from {', '.join(THINNINGS)}.")
     return THINNINGS[family](period or number or None)

@@ -15,6 +15,7 @@ from casmap.annotations.regions import collect_objects, four_numbers, mask_of, o
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, ObjectParser, Problem, Size
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import MAX_ANNOTATIONS, read_text, reading
 from casmap.io.size_limits import MAX_PIXELS
 
 FILE = "annotations.json"
@@ -28,13 +29,10 @@ def recognises(path: Path) -> bool:
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """Read an instances file; masks are drawn on demand. Crowds are no objects, but masks mark them as not counted."""
     invalid = f"{path} must be a COCO file: JSON with lists of images, annotations and categories."
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(invalid) from error
-    lists = ("images", "annotations", "categories")
-    if not isinstance(content, dict) or not all(isinstance(content.get(name), list) for name in lists):
-        raise UserError(invalid)
+    with reading(path, invalid):
+        content = json.loads(read_text(path, MAX_ANNOTATIONS))
+        if not all(isinstance(content[name], list) for name in ("images", "annotations", "categories")):
+            raise UserError(invalid)
     problems: list[Problem] = []
     categories: dict[Any, str] = {}
     for entry in content["categories"]:

@@ -1,10 +1,9 @@
 """CSV: a table with a row for each box."""
 
 import csv
-import io
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from casmap.annotations.regions import collect_objects, object_from_box
 from casmap.annotations.types import NO_RECORD, Annotations, Kind, Names, ObjectParser, Problem
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import MAX_ANNOTATIONS, limit_bytes, reading, shown
+from casmap.io.tabular import csv_text, plain
 
 FILE = "boxes.csv"
 COLUMNS = ("xmin", "ymin", "xmax", "ymax")
@@ -31,38 +32,43 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     >>> read(folder / "boxes.csv", folder / "photos", Names(["cat/a.jpg"])).of("cat/a.jpg").objects[0].box
     (1.0, 2.0, 30.0, 40.0)
     """
-    invalid = f"{path} must be a CSV file with the columns file, {', '.join(COLUMNS)}."
     parsers: dict[str, list[ObjectParser]] = defaultdict(list)
     problems: list[Problem] = []
     first = ""  # file of the first row that matches no photo
     find = _Finder(path, root, names)
-    try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            if not {"file", *COLUMNS} <= set(rows.fieldnames or ()):
-                raise UserError(invalid)
-            for number, row in enumerate(rows, 2):
-                if not row["file"]:
-                    problems.append(Problem(Kind.MALFORMED, f"{path.name}, row {number}: no file name"))
-                    continue
-                name = find.photo(row["file"])
-                if name is None:
-                    first = first or row["file"]
-                    # A table may also have rows for photos in other folders: these are not reported.
-                    if not find.in_another_folder(row["file"]):
-                        problems.append(Problem(Kind.NO_PHOTO, f"{row['file']}: {path.name}, row {number}"))
-                    continue
-                box = [row[column] for column in COLUMNS]
-                parsers[name].append(partial(object_from_box, row.get("class") or "", box))
-    except (ValueError, OSError, csv.Error) as error:
-        raise UserError(invalid) from error
+    for number, row in enumerate(read_rows(path, ("file", *COLUMNS)), 2):
+        if not row["file"] or "\0" in row["file"]:
+            problems.append(Problem(Kind.MALFORMED, f"{path.name}, row {number}: no file name"))
+            continue
+        file = plain(row["file"])  # or the name itself begins with an apostrophe
+        name = next((name for text in dict.fromkeys((file, row["file"])) if (name := find.photo(text))), None)
+        if name is None:
+            first = first or file
+            # A table may also have rows for photos in other folders: these are not reported.
+            if not find.in_another_folder(file):
+                problems.append(Problem(Kind.NO_PHOTO, f"{file}: {path.name}, row {number}"))
+            continue
+        box = [row[column] for column in COLUMNS]
+        parsers[name].append(partial(object_from_box, plain(row.get("class") or ""), box))
     if first and not parsers:
         raise UserError(
-            f"No row of {path} matches a photo: there is no {first} among the photos in {root}. File names must be "
-            f"relative to that folder, to the CSV file's folder or to the working directory."
+            f"No row of {path} matches a photo: there is no {shown(first)} among the photos in {root}. File names must "
+            f"be relative to that folder, to the CSV file's folder or to the working directory."
         )
     known = {name: collect_objects(name, found) for name, found in parsers.items()}
     return Annotations("boxes from a CSV file", lambda name: known.get(name, NO_RECORD), problems=problems)
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file by column; raise UserError for another file. A short row has None at its end."""
+    invalid = f"{path} must be a CSV file with the columns {', '.join(columns)}."
+    with reading(path, invalid):
+        limit_bytes(path, MAX_ANNOTATIONS)
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if not set(columns) <= set(rows.fieldnames or ()):
+                raise UserError(invalid)
+            yield from rows
 
 
 class _Finder:
@@ -102,13 +108,11 @@ class _Finder:
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write boxes.csv; its file names are relative to its folder."""
-    table = io.StringIO()
-    rows = csv.writer(table, lineterminator="\n")
-    rows.writerow(["file", *COLUMNS, "class"])
+    rows: list[Sequence[object]] = [["file", *COLUMNS, "class"]]
     for photo in photos:
         file = Path(os.path.relpath(photo.file, out)).as_posix()
-        rows.writerows([file, *one.box, one.label] for one in photo.objects)
-    write_whole(out / FILE, table.getvalue().encode(errors="replace"))  # file names can be invalid Unicode
+        rows += [[file, *one.box, one.label] for one in photo.objects]
+    write_whole(out / FILE, csv_text(rows).encode(errors="replace"))  # file names can be invalid Unicode
     return out / FILE
 
 

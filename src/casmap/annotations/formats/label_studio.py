@@ -14,8 +14,8 @@ from casmap.annotations.labelled import Labelled, Object
 from casmap.annotations.regions import object_from_box, object_from_polygon, record_from_regions
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
 from casmap.annotations.xml_files import xml_text
-from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import MAX_ANNOTATIONS, read_text, reading
 from casmap.version import __version__
 
 TASKS, CONFIG = "tasks.json", "config.xml"
@@ -33,10 +33,8 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """Read exported tasks (JSON): the latest annotation of each task, or its prediction if it has none."""
-    try:
-        tasks = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, OSError, RecursionError) as error:
-        raise UserError(f"{path} is not valid JSON.") from error
+    with reading(path, f"{path} is not valid JSON."):
+        tasks = json.loads(read_text(path, MAX_ANNOTATIONS))
     problems: list[Problem] = []
     known: dict[str, PhotoRecord] = {}
     for number, task in enumerate(tasks):
@@ -63,7 +61,10 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 
 def _find(address: str, names: Names) -> str | None:
     """Return the photo of an address: a local file, an upload (eight letters and - before its name), or a URL."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # http://[ has half of an IPv6 address
+        return None
     path = parse_qs(parts.query).get("d", [""])[0] or unquote(parts.path)
     last = path.rpartition("/")[2]
     found = names.find(path.lstrip("/")) or names.find(last)

@@ -13,6 +13,7 @@ from casmap.annotations.types import NO_RECORD, Annotations, PhotoRecord
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.io.reading import refuse_link
 
 FOLDER = "masks"
 
@@ -27,7 +28,7 @@ def read_masks(folder: Path) -> Annotations:
 
     def of(name: str) -> PhotoRecord:
         file = (folder / name).with_suffix(".png")
-        return PhotoRecord(mask=lambda objects, size: open_mask(file)) if file.exists() else NO_RECORD
+        return PhotoRecord(mask=lambda objects, size: open_mask(file, folder)) if file.exists() else NO_RECORD
 
     return Annotations("masks from a folder", of)
 
@@ -45,6 +46,11 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / FOLDER
 
 
+def _inside(folder: Path) -> Path:
+    refuse_link(folder / FOLDER, folder)
+    return folder / FOLDER
+
+
 FORMATS.register("masks")(
-    Format(recognises, lambda path, *_: read_masks(path if path.name == FOLDER else path / FOLDER), write)
+    Format(recognises, lambda path, *_: read_masks(path if path.name == FOLDER else _inside(path)), write)
 )

@@ -25,6 +25,7 @@ from casmap.annotations.types import (
 )
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.io.atomic import write_whole
+from casmap.io.reading import is_inside, refuse_link
 
 SET = "all"
 VOC_CLASSES = (
@@ -95,6 +96,8 @@ def voc_mask(path: Path, objects: Sequence[AnnotatedObject], size: Size) -> Mask
 
     Returns None if the class is not one of VOC's twenty, which have the indices 1 to 20.
     """
+    if not is_inside(path, path.parent):
+        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path.name} is a link that leads out of {path.parent}")
     name = objects[0].name if objects else ""
     if name not in VOC_CLASSES:
         return None
@@ -139,7 +142,9 @@ def _add_texts(parent: ElementTree.Element, **texts: object) -> None:
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """Read a folder of XML files, or a folder that `write` made, which has them in Annotations."""
-    return read_xml(path / "Annotations" if (path / "Annotations").is_dir() else path, names)
+    inner = path / "Annotations"
+    refuse_link(inner, path)
+    return read_xml(inner if inner.is_dir() else path, names)
 
 
 FORMATS.register("voc")(Format(recognises, read, write))

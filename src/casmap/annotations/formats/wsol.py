@@ -1,5 +1,6 @@
 """wsolevaluation: the text files of Choe et al.'s evaluation, with photos, classes, sizes, and boxes or masks."""
 
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -27,6 +28,7 @@ from casmap.annotations.types import (
 )
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, refuse_link
 
 FILE = "localization.txt"
 MASK_FIELDS, BOX_FIELDS = 3, 5
@@ -47,6 +49,10 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
     folder = path.parent if path.is_file() else path
     if not (folder / FILE).is_file():
         raise UserError(f"There is no file {folder / FILE}.")
+    if folder == path:  # a file that is named itself may be a link
+        refuse_link(folder / FILE, folder)
+    for file in ("class_labels.txt", "image_sizes.txt", "image_ids.txt"):
+        refuse_link(folder / file, folder)
     problems: list[Problem] = []
     lines = {name: _lines(folder / f"{name}.txt") for name in ("class_labels", "image_sizes", "localization")}
     ids = [row[0] for row in _lines(folder / "image_ids.txt")]
@@ -83,10 +89,8 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 
 def _lines(path: Path) -> list[list[str]]:
     """Return the fields of each line; an empty list if there is no such file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-    except (ValueError, OSError) as error:
-        raise UserError(f"{path} is not a text file in UTF-8.") from error
+    with reading(path, f"{path} is not a text file in UTF-8."):
+        text = read_text(path, MAX_ANNOTATIONS) if path.exists() else ""
     return [[part.strip() for part in line.split(",")] for line in text.splitlines() if line.strip()]
 
 
@@ -125,10 +129,12 @@ def _mask(
 
 def _open_resized(roots: tuple[Path, Path], path: str, size: Size) -> npt.NDArray[np.bool_]:
     """Return the pixels that are not black, resized to the photo's size as wsolevaluation does: OpenImages needs it."""
-    file = next((root / path for root in roots if (root / path).is_file()), roots[0] / path)
-    if not any(file.resolve().is_relative_to(root.resolve()) for root in roots):
-        raise Skipped(Kind.MASK_SKIPPED, f"the mask {path} is outside the given folders")
-    return np.asarray(cv2.resize(open_mask(file), size, interpolation=cv2.INTER_NEAREST) > 0)
+    # os.path: a Path raises OSError if its name is too long
+    file = next((root / path for root in roots if os.path.isfile(root / path)), roots[0] / path)
+    for root in roots:
+        if is_inside(file, root):
+            return np.asarray(cv2.resize(open_mask(file, root), size, interpolation=cv2.INTER_NEAREST) > 0)
+    raise Skipped(Kind.MASK_SKIPPED, f"the mask {path} is outside the given folders")
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

@@ -25,8 +25,10 @@ from casmap.annotations.types import (
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.outputs import WRITTEN
+from casmap.io.reading import MAX_YAML, parse_yaml, read_text, reading, refuse_link
 
 FILE = "data.yaml"
+MAX_BYTES = 10 * 2**20  # of the labels of one photo
 WHOLE: Size = (1, 1)  # the size of a photo in relative coordinates
 
 
@@ -39,6 +41,9 @@ def recognises(path: Path) -> bool:
 def read(path: Path, root: Path, names: Names) -> Annotations:
     """Read data.yaml and all files below labels, of every split; a line with more numbers than a box is an outline."""
     folder = path.parent if path.is_file() else path
+    if folder == path:  # a file that is named itself may be a link
+        refuse_link(folder / FILE, folder)
+    refuse_link(folder / "labels", folder)
     labels = _labels(folder / FILE)
     files, problems = names.files(folder / "labels", ".txt")
 
@@ -46,9 +51,10 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         if name not in files:
             return NO_RECORD
         try:
-            lines = files[name].read_text(encoding="utf-8", errors="replace").splitlines()
-        except OSError:
-            return PhotoRecord(problems=[Problem(Kind.MALFORMED, f"{files[name].name}: cannot be opened")])
+            with reading(files[name]):
+                lines = read_text(files[name], MAX_BYTES, errors="replace").splitlines()
+        except UserError as error:
+            return PhotoRecord(problems=[Problem(Kind.MALFORMED, str(error).rstrip("."))])
         parsers = [partial(_parse_object, line, labels) for line in lines if line.strip()]
         return collect_objects(name, parsers, size=WHOLE, scaled=True, mask=_mask)
 
@@ -58,15 +64,13 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 def _labels(path: Path) -> dict[str, str]:
     """Return the classes in data.yaml, a list or a mapping, by their number as text."""
     try:
-        import yaml
+        import yaml  # noqa: F401 (used by parse_yaml)
     except ImportError as error:
         raise UserError(f"Reading {path} needs PyYAML: pip install pyyaml.") from error
-    try:
-        names = yaml.safe_load(path.read_text(encoding="utf-8-sig"))["names"] or {}
+    with reading(path, f"{path} must be a YAML file with the names of the classes in names, without aliases."):
+        names = parse_yaml(read_text(path, MAX_YAML))["names"] or {}
         pairs = enumerate(names) if isinstance(names, list) else names.items()
         return {str(number): str(label) for number, label in pairs}
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
-        raise UserError(f"{path} must be a YAML file with the names of the classes in names.") from error
 
 
 def _parse_object(line: str, labels: dict[str, str]) -> AnnotatedObject:
