@@ -17,6 +17,10 @@ class InvalidImage(UnreadableImage, ValueError):  # noqa: N818 (part of the publ
     """An array, tensor or object is not a photo."""
 
 
+class Stopped(KeyboardInterrupt):
+    """The user or the system stopped a command; the message says what is finished and how to continue."""
+
+
 def option(name: str, value: object = None) -> str:
     """Write an option the way both Python and the command line spell it, for use in messages.
 
