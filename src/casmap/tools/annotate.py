@@ -15,6 +15,7 @@ from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline
 from casmap.io.find import base_folder
 from casmap.io.lock import LOCK, locked
+from casmap.io.names import written
 from casmap.reporting import SILENT, Reporter
 
 UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
@@ -43,7 +44,7 @@ def annotate(
     photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
     all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
     """
-    out, written = Path(out), FORMATS[format]
+    out, form = Path(out), FORMATS[format]
     with locked(out, reporter):
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder (--out).")
@@ -70,9 +71,9 @@ def annotate(
             path = Path(str(mapped.source))
             name = names[path]
             folder = name.parent.name or UNNAMED
-            label = {"folder": folder, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
+            label = {"folder": written(folder), "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
             found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
-            return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
+            return Labelled(path, written(name.as_posix()), mapped.width, mapped.height, tuple(found))
 
         labelled: list[Labelled] = []
         with Pipeline(paths, mapper, label, whole=False, label="annotating", reporter=reporter) as pipeline:
@@ -81,5 +82,5 @@ def annotate(
                 skipped += done.skipped
         if not labelled:
             raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
-        path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
+        path = form.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
         return AnnotationResult(path, labelled, skipped)

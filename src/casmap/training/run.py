@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ import torch
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
-from casmap.io.atomic import remove_temporary_files, write_whole
+from casmap.io.atomic import append, remove_temporary_files, write_whole
 from casmap.io.kept_options import compare_options, read_options
 from casmap.io.lock import locked
+from casmap.io.names import escaped
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
 from casmap.training.distributed import ONE_PROCESS, Processes, torchrun_id
@@ -44,7 +46,7 @@ class Run:
             before, now = (dict(sorted(vars(one).items())) for one in (saved_recipe(saved), recipe))
             advice = "resume it with the same options"
             compare_options(f"The run in {self.folder}", before, now, advice, ignored=_NO_EFFECT_ON_RESULT)
-            lines = log.read_text().splitlines() if log.exists() else []
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
             self.warnings += dict.fromkeys(line for line in lines if any(mark in line for mark in WARNINGS))
         elif saved.exists():
             raise holds_run(self.folder)
@@ -92,8 +94,7 @@ class Run:
         self.warnings += [text] if text not in self.warnings else []
 
     def _log(self, text: str) -> None:
-        with open(self.folder / "run.log", "a") as file:
-            file.write(text + "\n")
+        append(self.folder / "run.log", escaped(text) + "\n")
 
     def seed(self, seed: int, step: int) -> None:
         """Make all randomness inside a step (such as dropout) depend only on the seed and the step."""
@@ -113,5 +114,5 @@ def saved_recipe(path: Path) -> Recipe:
 
 def describe(photos: PhotoSet) -> str:
     """A description that is the same for the same photos with the same classes."""
-    names = hashlib.sha256("\n".join(photos.names).encode()).hexdigest()
+    names = hashlib.sha256(os.fsencode("\n".join(photos.names))).hexdigest()
     return json.dumps({"photos": len(photos), "classes": photos.classes, "names": names}, indent=2)
