@@ -25,6 +25,10 @@ class TooSlow(UnreadableImage):
     """Opening a photo takes longer than allowed."""
 
 
+class Stopped(KeyboardInterrupt):
+    """The user or the system stopped a command; the message says what is finished and how to continue."""
+
+
 def option(name: str, value: object = None) -> str:
     """Write an option the way both Python and the command line spell it, for use in messages.
 

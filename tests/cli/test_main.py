@@ -180,7 +180,8 @@ def test_a_module_of_no_extra_is_an_error_of_casmap(fresh, pets):
     assert "ModuleNotFoundError" in done.complained
 
 
-def test_an_interrupted_command_prints_how_to_continue(tmp_path, environment):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_command_ends_with_one_sentence(tmp_path, environment, number):
     start = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {START}"
     arguments = ["scenes", str(tmp_path / "out"), "--options", "photos=1000000,size=32"]
     with subprocess.Popen(
@@ -188,11 +189,40 @@ def test_an_interrupted_command_prints_how_to_continue(tmp_path, environment):
     ) as process:
         while not (tmp_path / "out" / "photos").exists() and process.poll() is None:
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, complained = process.communicate()
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert not list(tmp_path.rglob(".*"))
-    assert b"Stopped" in complained
+    assert complained == b"Stopped.\n"
+
+
+def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets):
+    arguments = ["train", str(pets), *QUICK, "--steps", "100000", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(
+        [sys.executable, "-c", START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        while not (tmp_path / "run" / "tensorboard").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, complained = process.communicate()
+    assert process.returncode == 143
+    assert complained == b"Stopped. To continue from the last checkpoint, run the same command with --resume.\n"
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train scenes:photos=256,classes=2,size=32 --recipe quick --first-steps 1 --steps 1 --size 2048 --batch 256",
+        "evaluate scenes:photos=4,classes=4,size=32 --unseen --size 65536",
+    ],
+)
+def test_too_little_memory_is_one_sentence(fresh, tmp_path, command, files):
+    """A limit of 6 GB lets torch and ONNX Runtime start, but not allocate what these options ask for."""
+    limited = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30)); {START}"
+    error = fresh(*command.split(), start=limited, cwd=tmp_path).sentence()
+    assert "not enough memory: lower --batch or --size" in error
+    assert files(tmp_path) == []
 
 
 # ---------------------------------------------------------------------------------------------- scenes

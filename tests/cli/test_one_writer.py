@@ -18,6 +18,11 @@ COMMANDS = {
     "extract": ["extract", "photos", "--out", "out"],
     "extract --ray": ["extract", "photos", "--ray", "--out", "out"],
     "annotate": ["annotate", "photos", "--format", "coco", "--out", "out"],
+    "check": ["check", "photos", "--out", "out"],
+    "scenes": ["scenes", "out", "--options", "photos=4,classes=2,size=32"],
+    "data shard": ["data", "shard", "photos", "out"],
+    "study": ["study", "evidence", "--out", "out"],
+    "study figure1": ["study", "figure1", "--backbone", "test_resnet", "--classes", "2", "--size", "32", "--out", "."],
     "train": ["train", "scenes:photos=4,classes=2,size=32", "--recipe", "quick", "--size", "32", "--first-steps", "1",
               "--steps", "1", "--out", "out"],
 }  # fmt: skip
@@ -37,18 +42,19 @@ def work(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_second_writer_is_refused_and_nothing_changes(work, command) -> None:
+    out = work / ("figure1" if command == "study figure1" else "out")
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(work / "out")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert holder.stdout.readline() == "held\n"
         done = casmap(*COMMANDS[command], folder=work)
         assert done.returncode == 2
-        assert f"out is in use by process {holder.pid} on" in " ".join(done.stderr.split())
-        assert [path.name for path in (work / "out").iterdir()] == [".casmap.lock"]
+        assert f"{out.name} is in use by process {holder.pid} on" in " ".join(done.stderr.split())
+        assert [path.name for path in out.iterdir()] == [".casmap.lock"]
     finally:
         holder.communicate()
-    assert not (work / "out").exists()
+    assert not out.exists()
 
 
 def test_of_two_extractions_at_the_same_time_every_mask_has_its_line(work) -> None:

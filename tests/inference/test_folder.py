@@ -21,6 +21,7 @@ from casmap.inference.folder import dicom_mask, extract
 from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.views import VIEWS, view_paths
 from casmap.io.images import open_photo
+from casmap.io.journal import JOURNAL
 from casmap.io.names import unique_names
 from casmap.io.outputs import map_files
 from casmap.models.classifier import Classifier
@@ -225,9 +226,10 @@ def test_maps_finished_before_an_interrupt_are_recorded(trip, mapping, tmp_path,
     assert found["0"] == (80, 30) != found["1"]
 
 
-def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
-    for number in range(400):
-        photo(tmp_path / "in" / f"{number}.png", 300, 400, number % 7)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping, number):
+    for each in range(400):
+        photo(tmp_path / "in" / f"{each}.png", 300, 400, each % 7)
     out = tmp_path / "maps"
     # Processes that a shell starts in the background ignore the signal.
     heeded = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
@@ -236,11 +238,16 @@ def test_ctrl_c_leaves_a_line_for_every_map_and_no_other(tmp_path, mapping):
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while process.poll() is None and len(names(out)) < 20:
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.send_signal(number)
+        _, complained = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
     recorded = {line["name"] for line in lines(out)}
     assert 5 < len(recorded) < 400
     assert {path.name.removesuffix("-mask.png") for path in out.glob("*-mask.png")} == recorded
+    words = f"Stopped: {len(recorded)} of 400 maps are in maps; run the same command to continue.\n"
+    assert complained.decode() == words
+    assert [path.name for path in out.glob(".*")] == [JOURNAL]  # from which the command continues
+    assert extract(tmp_path / "in", mapping=mapping, out=out).written == 400
     assert not list(out.glob(".*"))
 
 

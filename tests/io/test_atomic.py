@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
-from casmap.io.atomic import whole_file, write_whole
+from casmap.io.atomic import append, own_folder, whole_file, write_whole
 
 
 def names(folder):
@@ -138,3 +138,30 @@ def test_a_read_only_folder_is_refused(tmp_path):
     finally:
         tmp_path.chmod(0o700)
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("target", ["mine.txt", "missing.txt"])
+def test_a_link_is_replaced_and_not_followed(tmp_path, target):
+    (tmp_path / "mine.txt").write_text("mine")
+    for number, write in enumerate((append, write_whole)):
+        link = tmp_path / f"{number}.log"
+        link.symlink_to(tmp_path / target)
+        write(link, "text")
+        assert not link.is_symlink()
+        assert link.read_text() == "text"
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+    assert not (tmp_path / "missing.txt").exists()
+
+
+def test_appending_to_a_pipe_does_not_wait(tmp_path):
+    os.mkfifo(tmp_path / "run.log")
+    with pytest.raises(UserError, match=r"Cannot write .*run\.log"):
+        append(tmp_path / "run.log", "text")
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "parts").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match="is a link"):
+        own_folder(tmp_path / "out" / "parts")

@@ -43,7 +43,8 @@ class Object:
 class Labelled:
     """A photo and the objects in it.
 
-    file: its path. name: its path relative to the folder of all photos, with forward slashes. width, height: upright.
+    file: its path. name: its path relative to the folder of all photos, with forward slashes, as text (see
+    `casmap.io.names.written`). width, height: upright.
     """
 
     file: Path

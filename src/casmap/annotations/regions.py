@@ -13,6 +13,7 @@ import numpy.typing as npt
 from casmap.annotations.types import AnnotatedObject, Box, Kind, Mask, ObjectParser, PhotoRecord, Problem, Size, Skipped
 from casmap.errors import UserError
 from casmap.io.images import open_image
+from casmap.io.names import read_name
 from casmap.io.reading import is_inside
 from casmap.io.size_limits import MAX_PIXELS
 
@@ -46,7 +47,7 @@ def object_from_box(name: str, values: Iterable[Any], **more: Any) -> AnnotatedO
     x0, y0, x1, y1 = four_numbers(values)
     if x1 <= x0 or y1 <= y0:
         raise Skipped(Kind.BOX_SKIPPED, f"the box {x0:g}, {y0:g}, {x1:g}, {y1:g} does not have x0 < x1 and y0 < y1")
-    return AnnotatedObject(name, (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
+    return AnnotatedObject(read_name(name), (x0, y0, x1, y1), (x1 - x0) * (y1 - y0), **more)
 
 
 def collect_objects(name: str, parsers: Iterable[ObjectParser], **more: Any) -> PhotoRecord:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from casmap.io.names import LONGEST, file_name, read_name
 from casmap.io.reading import is_inside
 
 Box = tuple[float, float, float, float]  # the edges x0, y0, x1, y1
@@ -126,7 +127,10 @@ class Names:
         self._short: dict[str, str | None] = {}
         for name in names:
             last = name.rpartition("/")[2]
-            for short in {posixpath.splitext(name)[0], last, posixpath.splitext(last)[0]}:
+            stem = posixpath.splitext(last)[0]
+            # The copies of photos in YOLO's and VOC's folders have names that are text.
+            copied = set() if stem.isprintable() and len(stem) < LONGEST // 4 else {file_name(stem)}
+            for short in {posixpath.splitext(name)[0], last, stem} | copied:
                 self._short[short] = None if short in self._short else name
 
     def __contains__(self, name: object) -> bool:
@@ -134,6 +138,11 @@ class Names:
 
     def find(self, given: str) -> str | None:
         """Return the photo that a name in annotations refers to, or None."""
+        meant = posixpath.normpath(read_name(given))
+        if meant in self._all or given in self._all:
+            return meant if meant in self._all else given
+        if meant != given and (found := self._short.get(meant)) is not None:
+            return found
         given = posixpath.normpath(given.replace("\\", "/"))
         if given in self._all:
             return given

@@ -4,19 +4,36 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
+from casmap.errors import Stopped
+from casmap.io.names import escaped
 from casmap.reporting import Advance, Reporter
+
+
+class SafeConsole(Console):
+    """Shows the control characters of file names as `\\x1b`: a name can neither move the cursor nor set a title."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render to segments without control characters other than line breaks; Rich's own are marked as control."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            if control or text == "\n" or text.isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(escaped, text.split("\n"))), style)
+
 
 # File names are printed unchanged: "cat [copy].jpg" is not markup and ":smile:.png" not an emoji.
 # Of the processes that torchrun starts, only the first prints messages; all of them print errors.
-console = Console(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
-complaints = Console(markup=False, emoji=False, highlight=False, stderr=True)
+console = SafeConsole(markup=False, emoji=False, highlight=False, quiet=os.environ.get("RANK", "0") != "0")
+complaints = SafeConsole(markup=False, emoji=False, highlight=False, stderr=True)
 
 
 class RichReporter(Reporter):
@@ -30,15 +47,15 @@ class RichReporter(Reporter):
 
     def heading(self, title: str) -> None:
         """Print a title on a line across the screen."""
-        self.console.rule(title)
+        self.console.rule(escaped(title))
 
     def message(self, text: str) -> None:
         """Print a line without wrapping it, so that file names can be copied."""
-        self.console.print(text, soft_wrap=True)
+        self.console.print(escaped(text), soft_wrap=True)
 
     def warning(self, text: str) -> None:
         """Print a line in yellow without wrapping it."""
-        self.console.print(text, style="yellow", soft_wrap=True)
+        self.console.print(escaped(text), style="yellow", soft_wrap=True)
 
     @contextmanager
     def progress(self, label: str, total: int, start: int = 0, lasting: bool = False) -> Iterator[Advance]:
@@ -56,7 +73,7 @@ class RichReporter(Reporter):
             task = bar.add_task(label, total=total, completed=start, note="")
 
             def advance(steps: int = 1, note: str = "") -> None:
-                bar.update(task, advance=steps, note=note)
+                bar.update(task, advance=steps, note=escaped(note))
 
             yield advance
 
@@ -84,7 +101,26 @@ reporter = RichReporter()
 def complain(sentence: str) -> None:
     """Print an error to stderr."""
     complaints.print("casmap:", style="bold red", end=" ")
-    complaints.print(sentence, soft_wrap=True)
+    complaints.print(escaped(sentence), soft_wrap=True)
+
+
+@contextmanager
+def if_stopped(sentence: str) -> Iterator[None]:
+    """Say this sentence if the block is stopped by Ctrl-C or SIGTERM and does not say one itself.
+
+    >>> try:
+    ...     with if_stopped("Stopped. To continue, add --resume."):
+    ...         raise KeyboardInterrupt
+    ... except KeyboardInterrupt as stop:
+    ...     print(stop)
+    Stopped. To continue, add --resume.
+    """
+    try:
+        yield
+    except Stopped:
+        raise
+    except KeyboardInterrupt as stop:
+        raise Stopped(sentence) from stop
 
 
 def end_process(patience: float = 1.0) -> None:

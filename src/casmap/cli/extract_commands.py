@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
-from casmap.cli.console import complain, name_skipped, reporter
+from casmap.cli.console import complain, if_stopped, name_skipped, reporter
 from casmap.cli.options import Alpha, Mapping, Out, Photos
 from casmap.errors import UserError
 
@@ -44,9 +44,10 @@ def extract(
             raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --window and --device.")
         from casmap.inference.on_ray import extract_on_ray
 
-        done = extract_on_ray(
-            photos, mapping=mapping, out=out, alpha=alpha, address=address, workers=workers, reporter=reporter
-        )
+        with if_stopped(f"Stopped: the finished parts are in {out}; run the same command to continue."):
+            done = extract_on_ray(
+                photos, mapping=mapping, out=out, alpha=alpha, address=address, workers=workers, reporter=reporter
+            )
     else:
         from casmap.inference.folder import extract as extract_folder
         from casmap.inference.views import VIEWS

@@ -1,6 +1,11 @@
 """The command `casmap`. Each command imports what it needs when it runs, so that --help is fast."""
 
+import errno
+import os
+import signal
 import sys
+from io import TextIOWrapper
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -12,7 +17,7 @@ from casmap.cli.extract_commands import annotate, extract
 from casmap.cli.study_commands import study
 from casmap.cli.tool_commands import demo, doctor, export, serve
 from casmap.cli.train_commands import classifier, train
-from casmap.errors import UserError
+from casmap.errors import Stopped, UserError
 from casmap.install_hint import install_hint
 from casmap.io.memory import reuse_memory
 from casmap.version import __version__
@@ -46,36 +51,89 @@ MODULES = {
     "scale": ("ray", "pyarrow", "webdataset"),
 }
 WITH_TRAIN = {"train", "studies", "peers", "scale"}
-INTERRUPTED = 130  # the exit code that typer gives to a KeyboardInterrupt
-# The message after an interrupt, by command.
-STOPPED = {
-    "": "Stopped. To continue a training run from its last checkpoint, add --resume; to continue a study, run the same "
-    "command again.",
-    "serve": "Stopped.",
-}
+INTERRUPTED, TERMINATED = 130, 143  # exit codes; typer gives the first to a KeyboardInterrupt
+# What the libraries say when they get no memory: torch, ONNX Runtime, OpenCV.
+NO_MEMORY = ("can't allocate memory", "out of memory", "Failed to allocate memory", "bad_alloc", "Insufficient memory")
+LOWER = "There is not enough memory: lower --batch or --size, or close other programs."
 
 
 def main() -> None:
     """Run the command line. An error of the user is one line on stderr and exit code 2."""
     reuse_memory()
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal's encoding cannot show must not end a command
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    terminated = _end_like_ctrl_c()
     try:
         app()
     except UserError as error:
-        complain(str(error))
+        complain(LOWER if lacks_memory(error.__cause__) else str(error))
         sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            complaints.print(STOPPED.get("".join(sys.argv[1:2]), STOPPED[""]))
+            complaints.print(stop_sentence(end), soft_wrap=True)
+            sys.exit(TERMINATED if terminated else INTERRUPTED)
         raise
-    except OSError as error:  # of a file or folder that was given: its name is too long, it cannot be read
-        complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error}.")
-        sys.exit(2)
     except ModuleNotFoundError as error:
         sentence = missing_extra(sys.argv[1:], (error.name or "").partition(".")[0])
         if sentence is None:
             raise
         complain(sentence)
         sys.exit(2)
+    except Exception as error:
+        if lacks_memory(error):
+            complain(LOWER)
+        elif isinstance(error, OSError):  # of a file or folder that was given: its name is too long, it cannot be read
+            complain(f"{os.fsdecode(error.filename)}: {error.strerror}." if error.filename else f"{error}.")
+        else:
+            raise
+        sys.exit(2)
+
+
+def _end_like_ctrl_c() -> list[int]:
+    """Make SIGTERM stop the command as Ctrl-C does; the list returned gets the signal."""
+    received: list[int] = []
+    process = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != process:  # a worker, which inherited this function
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        received.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, stop)
+    return received
+
+
+def stop_sentence(end: BaseException) -> str:
+    """What a stopped command says: the sentence of the command, which is among the causes of its exit.
+
+    >>> stop_sentence(SystemExit(130))
+    'Stopped.'
+    """
+    cause: BaseException | None = end
+    while cause is not None and not isinstance(cause, Stopped):
+        cause = cause.__cause__ or cause.__context__
+    return str(cause or "Stopped.")
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Whether an error, or its cause, is that there is not enough memory.
+
+    >>> lacks_memory(MemoryError()), lacks_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+    (True, True)
+    >>> lacks_memory(RuntimeError("shapes differ"))
+    False
+    """
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        if not isinstance(error, UserError) and any(words in str(error) for words in NO_MEMORY):
+            return True
+        error = error.__cause__
+    return False
 
 
 def missing_extra(arguments: list[str], module: str) -> str | None:

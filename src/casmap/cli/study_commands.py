@@ -2,7 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from casmap.baselines import BASELINES
-from casmap.cli.console import console, reporter
+from casmap.cli.console import console, if_stopped, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
 from casmap.cli.tables import print_plan, print_report, show_outcome
+from casmap.io.lock import locked
 
 if TYPE_CHECKING:
     from casmap.paper.plan import Experiment
@@ -27,6 +29,14 @@ Given = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only print the cost: runs, steps, disk, memory")]
 
 
+@contextmanager
+def studying(folder: Path) -> Iterator[None]:
+    """Hold the lock of a study's folder, and say how to continue if the study is stopped."""
+    sentence = f"Stopped: the finished parts are in {folder}; run the same command to continue."
+    with locked(folder, reporter), if_stopped(sentence):
+        yield
+
+
 @study.command()
 def evidence(
     out: Out = Path("runs/evidence"),
@@ -38,7 +48,8 @@ def evidence(
     """Compare the evidence in the masks of CASM and Baseline on scenes, at equal area."""
     from casmap.paper.scenes_evidence import run_evidence
 
-    show_outcome(run_evidence(out=out, seeds=seeds or [1, 2, 3], reporter=reporter), out)
+    with studying(out):
+        show_outcome(run_evidence(out=out, seeds=seeds or [1, 2, 3], reporter=reporter), out)
 
 
 @study.command()
@@ -46,7 +57,8 @@ def twins(out: Out = Path("runs/twins"), seed: Annotated[int, typer.Option(min=0
     """Run the example of the paper: f(0) uses one half only; measure the evidence found in the other half."""
     from casmap.paper.twins import run_twins
 
-    show_outcome(run_twins(out=out, seed=seed, reporter=reporter), out)
+    with studying(out):
+        show_outcome(run_twins(out=out, seed=seed, reporter=reporter), out)
 
 
 @study.command("table1")
@@ -76,11 +88,12 @@ def study_table1(
     from casmap.inference.mapper import SHIPPED
     from casmap.paper.table1 import run_table1
 
-    outcome = run_table1(
-        data, mappings=mapping or [SHIPPED], classifier=classifier, out=out, boxes=boxes, masks=masks, split=split,
-        size=size, unseen=unseen, train=train, only=only or (), few=few, reporter=reporter,
-    )  # fmt: skip
-    show_outcome(outcome, out)
+    with studying(out):
+        outcome = run_table1(
+            data, mappings=mapping or [SHIPPED], classifier=classifier, out=out, boxes=boxes, masks=masks, split=split,
+            size=size, unseen=unseen, train=train, only=only or (), few=few, reporter=reporter,
+        )  # fmt: skip
+        show_outcome(outcome, out)
 
 
 def shared_options(
@@ -115,7 +128,8 @@ def trains(command: Callable[..., None]) -> None:
             given["data"] = NOWHERE
         setting = find_setting(given.pop("data"), **given)
         if not dry_run:
-            return show_outcome(experiment.run(setting, out=out, reporter=reporter, **options), out / name)
+            with studying(out / name):
+                return show_outcome(experiment.run(setting, out=out, reporter=reporter, **options), out / name)
         if planned := experiment.plan(setting, *count_photos(setting), **options):
             print_plan(planned)
         else:
@@ -168,7 +182,8 @@ def figure1(
     """Figure 1: draw the architecture of a model, with layers, sizes and the training-only pass."""
     from casmap.paper.figure1 import run_figure1
 
-    show_outcome(run_figure1(backbone=backbone, classes=classes, size=size, out=out), out / "figure1")
+    with studying(out / "figure1"):
+        show_outcome(run_figure1(backbone=backbone, classes=classes, size=size, out=out), out / "figure1")
 
 
 @trains

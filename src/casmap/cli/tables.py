@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from casmap.cli.console import console
+from casmap.io.names import escaped
 
 if TYPE_CHECKING:
     from casmap.data.validate import Report as DataReport
@@ -133,7 +134,7 @@ def print_data(report: "DataReport", console: Console = console) -> None:
     ]
     if each[0] < each[-1]:
         few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
-        lines.append(f"            fewest photos: {', '.join(f'{name} ({count})' for name, count in few)}")
+        lines.append(f"            fewest photos: {', '.join(f'{escaped(name)} ({count})' for name, count in few)}")
     if report.sizes:
         sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
         lines.append(f"Sizes:      {', '.join(sizes)}")
@@ -148,7 +149,7 @@ def print_data(report: "DataReport", console: Console = console) -> None:
         for kind, names in groups.items():
             console.print(f"{title}: {len(names)} {kind}", style="bold", soft_wrap=True)
             for name in names[:SHOWN]:
-                console.print(f"  {name}", soft_wrap=True)
+                console.print(f"  {escaped(name)}", soft_wrap=True)
             if len(names) > SHOWN:
                 console.print(f"  and {len(names) - SHOWN} more")
     if report.fine:

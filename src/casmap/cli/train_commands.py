@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from casmap.cli.console import console, reporter
+from casmap.cli.console import console, if_stopped, reporter
 from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
 
 Labels = Annotated[
     Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
 ]
 OldLabels = Annotated[Path | None, typer.Option("--boxes", hidden=True, help="the name of --labels in casmap 0.1.0")]
+RESUME = "Stopped. To continue from the last checkpoint, run the same command with --resume."
 
 
 @with_recipe_options
@@ -27,10 +28,11 @@ def train(
     """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
     from casmap.training import start
 
-    trained = start.train(
-        data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
-        reporter=reporter, **changes or {},
-    )  # fmt: skip
+    with if_stopped(RESUME):
+        trained = start.train(
+            data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
+            reporter=reporter, **changes or {},
+        )  # fmt: skip
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
@@ -49,8 +51,9 @@ def classifier(
     """Train only the initial classifier f(0), for `train --classifier` or `study figure3 --classifier`."""
     from casmap.training import start
 
-    trained = start.train_classifier(
-        data, out=out, recipe=recipe, resume=resume, labels=labels or boxes, split=split, reporter=reporter,
-        **changes or {},
-    )  # fmt: skip
+    with if_stopped(RESUME):
+        trained = start.train_classifier(
+            data, out=out, recipe=recipe, resume=resume, labels=labels or boxes, split=split, reporter=reporter,
+            **changes or {},
+        )  # fmt: skip
     console.print(f"\nClassifier: {trained.classifier}", soft_wrap=True)

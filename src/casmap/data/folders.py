@@ -3,6 +3,7 @@
 import os
 from itertools import count, takewhile
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -170,7 +171,10 @@ def _boxes(
 
 def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
     """Return the names of the photos in `root` and below it, of unsupported files, and of links out of `root`."""
-    folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
+    try:
+        folders = [entry.name for entry in os.scandir(root) if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError as error:
+        _refuse(error)
     outside = {name for name in folders if links_outside(root / name, root)}
     names = [f"{folder}/{name}" for folder in folders if folder not in outside for name in _photos_below(root / folder)]
     names += _photos_below(root, recursive=False)
@@ -188,7 +192,7 @@ def _suffix(name: str) -> str:
 def _photos_below(folder: Path, recursive: bool = True) -> list[str]:
     """Return the photos in a folder, without hidden files and without what casmap itself wrote."""
     found = []
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder, onerror=_refuse):
         if recursive and is_output(Path(parent)):
             folders.clear()
             continue
@@ -198,4 +202,12 @@ def _photos_below(folder: Path, recursive: bool = True) -> list[str]:
         suffixes = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES
         photos = [name for name in files if _suffix(name) in suffixes and name[0] != "." and name not in maps]
         found += [f"{inside}{name}" for name in photos]
-    return [name for name in found if (folder / name).is_file()]
+    try:
+        return [name for name in found if (folder / name).is_file()]
+    except PermissionError as error:  # the folder may be listed, but not entered
+        _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """A class must not be missing in silence because its folder is closed."""
+    raise UserError(f"Cannot read {os.fsdecode(error.filename)}: {error.strerror}. Make it readable, or move it away.")

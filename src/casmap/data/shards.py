@@ -21,8 +21,9 @@ import numpy.typing as npt
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.errors import UnreadableImage, UserError
-from casmap.io.atomic import whole_file, write_whole
+from casmap.io.atomic import remove_temporary_files, whole_file, write_whole
 from casmap.io.images import open_photo
+from casmap.io.lock import locked
 from casmap.io.reading import reading, refuse_link
 from casmap.reporting import SILENT, Reporter
 
@@ -52,10 +53,18 @@ def write_shards(
 
     A photo is stored as NUMBER.jpg (with its own suffix) and NUMBER.cls, the number of its class, as in WebDataset.
     """
+    import webdataset  # noqa: F401 (missing, it is reported before a folder is made)
+
+    with locked(out, reporter):
+        if (out / INDEX).exists():
+            raise UserError(f"{out} already contains shards: choose another folder.")
+        remove_temporary_files(out)
+        return _write_shards(photos, out, megabytes, reporter)
+
+
+def _write_shards(photos: PhotoFolder, out: Path, megabytes: float, reporter: Reporter) -> WrittenShards:
     import webdataset
 
-    if (out / INDEX).exists():
-        raise UserError(f"{out} already contains shards: choose another folder.")
     places: list[tuple[int, int, int]] = []
     number = shard = 0
     with reporter.progress("packing", len(photos)) as advance:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from casmap.annotations.types import NOTES, Kind, Problem, Size
 from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
+from casmap.io.names import written
 from casmap.reporting import SILENT, Reporter
 
 THREADS = min(8, os.cpu_count() or 1)
@@ -133,4 +135,14 @@ def _duplicates(photos: PhotoSet, digests: list[bytes | None]) -> Iterator[Probl
 
 def to_json(report: Report) -> str:
     """Return the whole report as JSON, with all file names."""
-    return json.dumps(dataclasses.asdict(report) | {"fine": report.fine}, indent=2, ensure_ascii=False) + "\n"
+    content = _texts(dataclasses.asdict(report)) | {"fine": report.fine}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _texts(tree: Any) -> Any:
+    """Return a tree with all file names as text."""
+    if isinstance(tree, dict):
+        return {_texts(key): _texts(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_texts(value) for value in tree]
+    return written(tree) if isinstance(tree, str) else tree

@@ -9,6 +9,7 @@ from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.io.lock import LOCK, locked
 from casmap.reporting import SILENT, Reporter
 
 
@@ -33,8 +34,13 @@ def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) ->
     """
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file: choose a folder.")
-    if out.exists() and any(out.iterdir()):
-        raise UserError(f"The folder {out} is not empty: choose another one.")
+    with locked(out, reporter):
+        if any(path.name != LOCK for path in out.iterdir()):
+            raise UserError(f"The folder {out} is not empty: choose another one.")
+        return _write_photos(photos, out, reporter)
+
+
+def _write_photos(photos: PhotoSet, out: Path, reporter: Reporter) -> WrittenPhotos:
     written = WrittenPhotos(out / "photos", out / "boxes.csv", out / "masks", out / "parts")
     lines = ["file,width,height,xmin,ymin,xmax,ymax"]
     for index, name in enumerate(reporter.track(photos.names, "writing")):

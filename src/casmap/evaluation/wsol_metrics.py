@@ -5,6 +5,7 @@ of MaxBoxAccV2 is chosen on photos that are never scored.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def is_tuning(name: str, share: float = 0.2) -> bool:
     >>> [is_tuning(name) for name in ("cat.jpg", "dog.jpg", "owl.jpg")]
     [True, False, False]
     """
-    digest = hashlib.sha256(name.encode()).digest()
+    digest = hashlib.sha256(os.fsencode(name)).digest()
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 

@@ -19,6 +19,7 @@ from casmap.inference.pipeline import BATCH, cores
 from casmap.io.atomic import remove_temporary_files, whole_file
 from casmap.io.kept_options import keep_options
 from casmap.io.lock import locked
+from casmap.io.names import escaped, written
 from casmap.io.opener import Opener
 from casmap.reporting import SILENT, Reporter
 
@@ -97,20 +98,11 @@ class PartMaker:
     def row_of(self, path: str, one: Mapped | UnreadableImage) -> dict[str, Any]:
         """The row of a photo; an unreadable photo has only a path and an error."""
         if not isinstance(one, Mapped):
-            return {"path": readable(path), "error": readable(str(one))}
-        row = {"path": readable(path), "width": one.width, "height": one.height, "label": one.label}
+            return {"path": written(path), "error": escaped(str(one))}
+        row = {"path": written(path), "width": one.width, "height": one.height, "label": one.label}
         for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.alpha):
             row |= {"box": list(found.box), "rle": found.rle["counts"], "score": found.score}
         return row
-
-
-def readable(text: str) -> str:
-    """Replace surrogates, which stand for undecodable bytes in file names: Parquet cannot store them.
-
-    >>> readable("cat-" + bytes([233]).decode("utf-8", "surrogateescape"))
-    'cat-\\\\xe9'
-    """
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def schema() -> Any:

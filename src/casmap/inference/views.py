@@ -65,8 +65,17 @@ def write_views(views: dict[str, Image], folder: str | Path, name: str) -> list[
     """Write views, given by kind, and return their paths. Each file is written atomically."""
     paths = view_paths(folder, name)
     for kind, view in views.items():
-        write_whole(paths[kind], encode_jpeg(view) if kind in AS_JPEG else encode_png(view))
+        write_whole(paths[kind], encode_view(kind, view))
     return [paths[kind] for kind in views]
+
+
+def encode_view(kind: str, view: Image) -> bytes:
+    """The content of the file of a view.
+
+    >>> encode_view("mask", np.zeros((2, 3), np.uint8))[1:4]
+    b'PNG'
+    """
+    return encode_jpeg(view) if kind in AS_JPEG else encode_png(view)
 
 
 def view_paths(folder: str | Path, name: str) -> dict[str, Path]:

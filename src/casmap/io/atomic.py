@@ -1,11 +1,15 @@
 """Write files atomically: into a temporary file in the same folder, which is synced and then renamed."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from casmap.errors import UserError
+from casmap.io.names import escaped
+
+NAME_BYTES = 255  # of the longest file name
 
 
 @contextmanager
@@ -20,23 +24,57 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.stem}~{os.urandom(4).hex()}{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch()
-        default_mode = temporary.stat().st_mode
+    with aside(path) as temporary:
         yield temporary
-        temporary.chmod(default_mode)  # safetensors creates private files, but mappings are shared
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
+    try:
         temporary.replace(path)
-    except UserError:  # raised by the block itself: UnreadableImage is an OSError, too
-        raise
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; if the block ends without an error, the file is complete on the disk.
+
+    >>> import tempfile
+    >>> with aside(Path(tempfile.mkdtemp()) / "a.txt") as temporary:
+    ...     _ = temporary.write_text("all of it")
+    >>> temporary.read_text()
+    'all of it'
+    """
+    temporary = temporary_name(path)
+    complete = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.touch(exist_ok=False)
+        default_mode = temporary.stat().st_mode
+        yield temporary
+        temporary.chmod(default_mode)  # safetensors creates private files, but mappings are shared
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        complete = True
+    except UserError:  # raised by the block itself: UnreadableImage is an OSError, too
+        raise
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
+    finally:
+        if not complete:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def temporary_name(path: Path) -> Path:
+    """A hidden name beside `path` that no other file has; it is text and no longer than a name may be.
+
+    >>> len(temporary_name(Path("x" * 255)).name), temporary_name(Path("a.txt")).suffix
+    (255, '.txt')
+    """
+    end = f"~{os.urandom(4).hex()}{path.suffix if path.suffix.isascii() and len(path.suffix) < 20 else ''}"
+    start = f".{path.stem}".encode(errors="ignore")[: NAME_BYTES - len(end)].decode(errors="ignore")
+    return path.with_name(start + end)
 
 
 def remove_temporary_files(folder: Path) -> None:
@@ -57,6 +95,8 @@ def remove_temporary_files(folder: Path) -> None:
 def write_whole(path: str | Path, content: str | bytes) -> None:
     """Write text (as UTF-8) or bytes to `path` atomically, creating its folder.
 
+    Undecodable bytes of file names in a text are written as `\\xe9`.
+
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "new" / "a.txt"
     >>> write_whole(file, "text")
@@ -64,4 +104,56 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
     'text'
     """
     with whole_file(path) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.write_bytes(_utf8(content) if isinstance(content, str) else content)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return "\n".join(map(escaped, text.split("\n"))).encode()
+
+
+def append(path: Path, text: str, sync: bool = False) -> None:
+    """Append text to a file, which is created if needed; a link of that name is replaced, not followed.
+
+    >>> import tempfile
+    >>> log = Path(tempfile.mkdtemp()) / "run.log"
+    >>> append(log, "one "), append(log, "two")
+    (None, None)
+    >>> log.read_text()
+    'one two'
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nor wait at a pipe
+    try:
+        try:
+            file = os.open(path, flags, 0o666)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            path.unlink()
+            file = os.open(path, flags | os.O_EXCL, 0o666)
+        with open(file, "wb", buffering=0) as opened:
+            content = memoryview(_utf8(text))
+            while content:
+                content = content[opened.write(content) :]
+            if sync:
+                os.fsync(file)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
+
+
+def own_folder(path: Path) -> Path:
+    """Create a folder inside an output folder; raise UserError if it is a link, which would lead out of it.
+
+    >>> import tempfile
+    >>> own_folder(Path(tempfile.mkdtemp()) / "parts").is_dir()
+    True
+    """
+    if path.is_symlink():
+        raise UserError(f"{path} is a link, and casmap does not write through links: remove it.")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot write to {path}: {error.strerror or error}.") from error
+    return path

@@ -1,8 +1,9 @@
 """Find the photos that files, folders and glob patterns name. Links that lead out of a folder are not followed."""
 
+import errno
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from casmap.errors import UserError
@@ -19,7 +20,8 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
 
     A file is listed whatever its suffix. A folder is searched recursively. Folders and patterns give their visible
     files with a photo's suffix, sorted. Raises UserError for a source without photos. Links that lead out of a folder
-    are not followed: a sentence for each is added to `left_out`.
+    are not followed, and folders that cannot be read are passed over: a sentence for each is added to `left_out`, or
+    raised as UserError if that is None and the folder cannot be read.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -29,22 +31,28 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
     ['b.jpg', 'a.png']
     """
     found: dict[str, Path] = {}
+    closed: dict[str, str] = {}  # a sentence for each folder that cannot be read
+
+    def note(error: OSError) -> None:
+        folder = os.fsdecode(error.filename)
+        closed[folder] = f"{folder} is a folder that cannot be read: {error.strerror}."
+
     for source in map(Path, sources):
         if is_url(source):
             raise UserError(f"{str(source).replace(':/', '://', 1)} is a URL: download the file first.")
         try:
-            if source.is_dir():  # hidden files are thumbnails, or the `._` companions that macOS writes
-                below = [(path, path.relative_to(source).parts) for path in source.rglob("*")]
-                inside = [path for path, parts in below if not any(part.startswith(".") for part in parts)]
+            if source.is_dir():
+                inside = list(_visible(source, note))
                 missing = f"There is no image in the folder {source}."
             elif source.exists():
                 found.setdefault(os.path.abspath(source), source)
                 continue
             else:
                 inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
+                _note_closed(source, note)
                 missing = f"{source} does not exist, and no image matches it as a pattern."
             suffixes = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES
-            images = [path for path in inside if path.suffix.lower() in suffixes and path.is_file()]
+            images = [path for path in inside if path.suffix.lower() in suffixes and _is_file(path, note)]
             if source.is_dir():
                 outside = {path for path in inside if links_outside(path, source)}
                 if left_out is not None:
@@ -53,11 +61,39 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
                 missing += f" {len(outside)} links lead out of it and are not followed." * bool(outside)
         except OSError as error:
             raise UserError(f"Cannot read {source}: {error.strerror}.") from error
+        if closed and (left_out is None or not images):
+            raise UserError(next(iter(closed.values())))
         if not images:
             raise UserError(missing)
         for path in sorted(images):
             found.setdefault(os.path.abspath(path), path)
+    if left_out is not None:
+        left_out += closed.values()
     return list(found.values())
+
+
+def _visible(folder: Path, note: Callable[[OSError], None]) -> Iterator[Path]:
+    """The files and links below a folder; hidden ones are thumbnails, or the `._` companions that macOS writes."""
+    for parent, folders, files in os.walk(folder, onerror=note):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        yield from (Path(parent, name) for name in (*files, *links) if not name.startswith("."))
+
+
+def _is_file(path: Path, note: Callable[[OSError], None]) -> bool:
+    try:
+        return path.is_file()
+    except PermissionError as error:  # the folder may be listed, but not entered
+        note(OSError(error.errno, error.strerror, str(path.parent)))
+        return False
+
+
+def _note_closed(pattern: Path, note: Callable[[OSError], None]) -> None:
+    """Note the folders in which `glob` looks for a pattern and which it passes over in silence."""
+    for parent in pattern.parents:
+        for folder in glob.glob(str(parent), recursive=True):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                note(OSError(errno.EACCES, os.strerror(errno.EACCES), folder))
 
 
 def base_folder(sources: Iterable[str | os.PathLike[str]]) -> Path:
@@ -92,4 +128,4 @@ def links_outside(path: Path, folder: Path) -> bool:
     >>> [links_outside(folder / name, folder) for name in ("a.jpg", "in.jpg", "out.jpg")]
     [False, False, True]
     """
-    return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+    return os.path.islink(path) and not path.resolve().is_relative_to(folder.resolve())

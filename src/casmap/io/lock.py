@@ -19,7 +19,7 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
     """Hold the lock of an output folder, or raise UserError that names the process that holds it.
 
     The lock is `flock` on a hidden file, which is removed at the end. On file systems without locks (some network
-    drives) a warning says that nothing protects the folder. A folder that was created here and stays empty is removed.
+    drives) a warning says that nothing protects the folder. Folders that were created here and stay empty are removed.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -30,7 +30,7 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
     []
     """
     try:
-        new = not folder.exists()
+        new = [path for path in (folder, *folder.parents) if not path.exists()]
         held = _acquire(folder / LOCK, reporter)
     except OSError as error:
         raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
@@ -42,9 +42,9 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
                 if os.path.samestat(os.fstat(held), os.stat(folder / LOCK, follow_symlinks=False)):
                     (folder / LOCK).unlink()
             os.close(held)
-        if new:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()
+        with suppress(OSError):  # one is not empty
+            for path in new:
+                path.rmdir()
 
 
 def _acquire(path: Path, reporter: Reporter) -> int | None:

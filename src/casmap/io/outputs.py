@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from casmap.errors import UserError
-from casmap.io.names import file_name
+from casmap.io.journal import from_json, map_names, photo_of, read_journal
 from casmap.io.reading import MAX_ANNOTATIONS, read_bytes, reading
 
 BOXES = "boxes.jsonl"  # one line for each map in a folder
 RECIPE = "recipe.json"  # of a training run
 WRITTEN = b"# written by casmap\n"  # the last line of YOLO's data.yaml
-# How the names of a map's files end, after the name in its line.
-MAP_ENDINGS = ("mask.png", "mask.dcm", "overlay.jpg", "masked-in.png", "masked-out.png", "inpainted.png")
 
 
 def read_boxes(path: Path) -> dict[str, dict[str, Any]]:
@@ -32,22 +30,21 @@ def read_boxes(path: Path) -> dict[str, dict[str, Any]]:
         content = read_bytes(path, MAX_ANNOTATIONS)
     for number, text in enumerate(content.splitlines(), 1):
         with reading(path, f"{path}: line {number} was not written by casmap; choose another --out."):
-            line = json.loads(text)
-            photo = os.path.abspath(os.path.join(line.get("folder", ""), line["photo"]))
-            found[photo] = {**line, "name": str(line["name"])}
+            line = from_json(text)
+            found[photo_of(line)] = line
     return found
 
 
 def map_files(folder: Path) -> set[Path]:
-    """Return the files of all maps that the boxes.jsonl of a folder lists, whether they exist or not.
+    """Return the files of all maps that a folder's boxes.jsonl and journal list, whether they exist or not.
 
     >>> map_files(Path("missing"))
     set()
     """
+    names = {entry.line["name"] for entry in read_journal(folder)}
     with suppress(UserError):  # a boxes.jsonl of another program lists no maps
-        names = {file_name(line["name"]) for line in read_boxes(folder / BOXES).values()}
-        return {folder / f"{name}-{ending}" for name in names for ending in MAP_ENDINGS}
-    return set()
+        names |= {line["name"] for line in read_boxes(folder / BOXES).values()}
+    return {folder / file for name in names for file in map_names(name)}
 
 
 def is_output(folder: Path) -> bool:

@@ -4,6 +4,8 @@ from collections import Counter
 
 from timm.data.imagenet_info import ImageNetInfo
 
+from casmap.io.names import written
+
 
 def titles_of(classes: list[str]) -> list[str]:
     """A title for each class: WordNet's first word, with the class if two share it; for other classes the class itself.
@@ -16,6 +18,6 @@ def titles_of(classes: list[str]) -> list[str]:
     known = {name: info.label_name_to_description(name).partition(",")[0] for name in names}
     shared = Counter(known.values())
     return [
-        name if name not in known else known[name] if shared[known[name]] == 1 else f"{known[name]} {name}"
+        written(name) if name not in known else known[name] if shared[known[name]] == 1 else f"{known[name]} {name}"
         for name in classes
     ]

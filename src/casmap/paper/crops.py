@@ -1,6 +1,7 @@
 """The annotated photos of a study, read once at one size, with their ground truth."""
 
 import hashlib
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class Crops:
     def shuffled(self) -> Indices:
         """All indices in a random order that depends on the photos' names only."""
         # Not the hash of `is_tuning`: otherwise the first ones would all be in one half.
-        hashes = [hashlib.sha256(f"few of {name}".encode()).hexdigest() for name in self.names]
+        hashes = [hashlib.sha256(os.fsencode(f"few of {name}")).hexdigest() for name in self.names]
         return np.argsort(hashes, kind="stable")
 
     def few(self, most: int | None) -> Indices:

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from casmap.io.atomic import write_whole
+from casmap.io.atomic import own_folder, write_whole
 from casmap.io.kept_options import keep_options, read_options
 
 DAMAGED = "delete it to repeat that part of the study"
@@ -35,8 +36,8 @@ class Study:
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The result of `make`, from now or from an earlier run."""
-        readable, exact = re.sub(r"[^A-Za-z0-9.-]+", "-", name), hashlib.sha256(name.encode()).hexdigest()[:8]
-        path = self.folder / "parts" / f"{readable[:60]}-{exact}.json"
+        readable, exact = re.sub(r"[^A-Za-z0-9.-]+", "-", name), hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+        path = own_folder(self.folder / "parts") / f"{readable[:60]}-{exact}.json"
         if not path.exists():
             write_whole(path, json.dumps(make()) + "\n")
         return read_options(path, DAMAGED)

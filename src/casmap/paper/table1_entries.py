@@ -3,6 +3,7 @@
 import hashlib
 import inspect
 import io
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -206,7 +207,7 @@ class BaselineMaps:
             return None
 
     def _path(self, number: int, classes: Indices) -> Path:
-        name = hashlib.sha256(self.crops.names[number].encode()).hexdigest()[:20]
+        name = hashlib.sha256(os.fsencode(self.crops.names[number])).hexdigest()[:20]
         return self.folder / f"{name}-{classes[number]}.npz"
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -207,7 +208,7 @@ def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
         write_whole(
             kept, json.dumps({key: value if key == "size" else str(value)[:8] for key, value in before.items()})
         )
-    photos = hashlib.sha256("\n".join(crops.names).encode() + crops.images.tobytes()).hexdigest()
+    photos = hashlib.sha256(os.fsencode("\n".join(crops.names)) + crops.images.tobytes()).hexdigest()
     return Study(out, {"size": crops.size, "photos": photos[:8], "classifier": fingerprint(classifier)[:8]})
 
 

@@ -16,6 +16,7 @@ from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.io.find import base_folder
 from casmap.io.lock import LOCK, locked
+from casmap.io.names import written
 from casmap.io.opener import Opener
 from casmap.reporting import SILENT, Reporter
 
@@ -45,7 +46,7 @@ def annotate(
     photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
     all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
     """
-    out, written = Path(out), FORMATS[format]
+    out, form = Path(out), FORMATS[format]
     with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder (--out).")
@@ -71,9 +72,9 @@ def annotate(
             path = Path(str(mapped.source))
             name = names[path]
             folder = name.parent.name or UNNAMED
-            label = {"folder": folder, "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
+            label = {"folder": written(folder), "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
             found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
-            return Labelled(path, name.as_posix(), mapped.width, mapped.height, tuple(found))
+            return Labelled(path, written(name.as_posix()), mapped.width, mapped.height, tuple(found))
 
         labelled: list[Labelled] = []
         with Pipeline(
@@ -84,5 +85,5 @@ def annotate(
                 skipped += done.skipped
         if not labelled:
             raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
-        path = written.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
+        path = form.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
         return AnnotationResult(path, labelled, skipped)

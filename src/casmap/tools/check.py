@@ -21,6 +21,8 @@ from casmap.inference.components import binary_mask
 from casmap.inference.mapper import Network, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.io.lock import locked
+from casmap.io.names import written
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
 from casmap.reporting import SILENT, Reporter
@@ -102,7 +104,8 @@ def check(
         )
     others = {name: open_matching_classifier(place, photos) for name, place in short_names(classifiers).items()}
     checked = check_photos(mapper, photos, others, reporter)
-    write_check(checked, photos, mapper, out)
+    with locked(out, reporter):
+        write_check(checked, photos, mapper, out)
     return checked
 
 
@@ -145,7 +148,7 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     """Write the page with the worst photos first, and all numbers."""
     ranks = np.argsort(checked.worst) + 1
     records: list[dict[str, Any]] = [
-        {"photo": name, "class": checked.classes[checked.labels[index]], "worst": int(ranks[index])}
+        {"photo": written(name), "class": written(checked.classes[checked.labels[index]]), "worst": int(ranks[index])}
         | {f"confidence, {version}": round(float(values[index]), 4) for version, values in checked.confidence.items()}
         | {"area": round(float(checked.masks[index].mean()), 4)}
         for index, name in enumerate(checked.names)

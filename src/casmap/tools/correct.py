@@ -16,6 +16,7 @@ from casmap.errors import UserError
 from casmap.evaluation.evaluate import annotated_indices
 from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SaliencyMapper
+from casmap.io.lock import locked
 from casmap.models.files import load_mapping, save_mapping
 from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import one_cycle
@@ -120,6 +121,11 @@ def train_on_corrections(
 ) -> Path:
     """Train the decoder of a mapping on corrected photos; the encoder stays unchanged. Returns the new file."""
     check_trainable(mapping)
+    with locked(out, reporter):
+        return _train(mapping, photos, out, steps, reporter)
+
+
+def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Reporter) -> Path:
     path = out / "mapping.safetensors"
     if path.exists():
         raise UserError(f"{path} exists already: choose another --out.")

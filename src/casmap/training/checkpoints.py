@@ -14,7 +14,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from casmap.data.batches import Batches
 from casmap.errors import UserError
-from casmap.io.atomic import write_whole
+from casmap.io.atomic import own_folder, write_whole
 from casmap.io.reading import read_text, reading
 from casmap.io.tabular import to_csv
 from casmap.models.files import read_tree, write_tree
@@ -92,7 +92,9 @@ class Log:
     def __init__(self, folder: Path, name: str, start: int = 0) -> None:
         self.path = folder / f"{name}.csv"
         self.rows = [row for row in read_log(self.path) if row["step"] <= start] if start else []
-        self._tensorboard = SummaryWriter(str(folder / "tensorboard" / name), purge_step=start + 1)
+        self._tensorboard = SummaryWriter(
+            str(own_folder(own_folder(folder / "tensorboard") / name)), purge_step=start + 1
+        )
 
     def add(self, step: int, **numbers: float) -> None:
         """Add the row of a step; `flush` writes it to disk."""

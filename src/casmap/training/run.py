@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ import torch
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
-from casmap.io.atomic import remove_temporary_files, write_whole
+from casmap.io.atomic import append, remove_temporary_files, write_whole
 from casmap.io.kept_options import compare_options, read_options
 from casmap.io.lock import locked
+from casmap.io.names import escaped
 from casmap.io.reading import MAX_OPTIONS, read_text, reading
 from casmap.models.classifier import find_device
 from casmap.reporting import SILENT, Reporter
@@ -94,8 +96,7 @@ class Run:
         self.warnings += [text] if text not in self.warnings else []
 
     def _log(self, text: str) -> None:
-        with open(self.folder / "run.log", "a") as file:
-            file.write(text + "\n")
+        append(self.folder / "run.log", escaped(text) + "\n")
 
     def seed(self, step: int) -> None:
         """Make all randomness inside a step (such as dropout) depend only on the recipe's seed and the step."""
@@ -115,5 +116,5 @@ def saved_recipe(path: Path) -> Recipe:
 
 def describe(photos: PhotoSet) -> str:
     """A description that is the same for the same photos with the same classes."""
-    names = hashlib.sha256("\n".join(photos.names).encode()).hexdigest()
+    names = hashlib.sha256(os.fsencode("\n".join(photos.names))).hexdigest()
     return json.dumps({"photos": len(photos), "classes": photos.classes, "names": names}, indent=2)

@@ -13,6 +13,7 @@ from casmap.annotations.regions import collect_objects, object_from_box
 from casmap.annotations.types import NO_RECORD, Annotations, Kind, Names, ObjectParser, Problem
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.names import read_name, written
 from casmap.io.reading import MAX_ANNOTATIONS, limit_bytes, reading, shown
 from casmap.io.tabular import csv_text, plain
 
@@ -83,6 +84,8 @@ class _Finder:
 
     def photo(self, file: str) -> str | None:
         """Return the name of the photo, or None."""
+        if (meant := read_name(file)) != file and (name := self.photo(meant)) is not None:
+            return name
         path = self._real_path(self.table_folder, file)
         if path.startswith(self.start):
             if (name := self.names.find(os.path.relpath(path, self.start))) is not None:
@@ -110,9 +113,9 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     """Write boxes.csv; its file names are relative to its folder."""
     rows: list[Sequence[object]] = [["file", *COLUMNS, "class"]]
     for photo in photos:
-        file = Path(os.path.relpath(photo.file, out)).as_posix()
+        file = written(Path(os.path.relpath(photo.file, out)).as_posix())
         rows += [[file, *one.box, one.label] for one in photo.objects]
-    write_whole(out / FILE, csv_text(rows).encode(errors="replace"))  # file names can be invalid Unicode
+    write_whole(out / FILE, csv_text(rows))
     return out / FILE
 
 

@@ -1,6 +1,7 @@
 """Label Studio: write tasks with predictions and the labelling interface; read exported annotations."""
 
 import json
+import os
 import posixpath
 from collections.abc import Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from casmap.annotations.regions import object_from_box, object_from_polygon, rec
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
 from casmap.annotations.xml_files import xml_text
 from casmap.io.atomic import write_whole
+from casmap.io.names import read_name
 from casmap.io.reading import MAX_ANNOTATIONS, read_text, reading
 from casmap.version import __version__
 
@@ -65,7 +67,8 @@ def _find(address: str, names: Names) -> str | None:
         parts = urlsplit(address)
     except ValueError:  # http://[ has half of an IPv6 address
         return None
-    path = parse_qs(parts.query).get("d", [""])[0] or unquote(parts.path)
+    path = parse_qs(parts.query, errors="surrogateescape").get("d", [""])[0]
+    path = path or unquote(parts.path, errors="surrogateescape")
     last = path.rpartition("/")[2]
     found = names.find(path.lstrip("/")) or names.find(last)
     if found is None and "/" in path:  # the class folder and the file name, whatever precedes them
@@ -95,7 +98,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     """
     prefix = options.prefix
     if prefix is None:
-        prefix = LOCAL_FILES + (f"{quote(options.folder)}/" if options.folder else "")
+        prefix = LOCAL_FILES + (f"{quote(os.fsencode(options.folder))}/" if options.folder else "")
     tasks = []
     for photo in photos:
         prediction = {
@@ -103,7 +106,9 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
             "score": round(max((one.score for one in photo.objects), default=0.0), 4),
             "result": [region for number, one in enumerate(photo.objects) for region in _regions(one, photo, number)],
         }
-        tasks.append({"data": {"image": f"{prefix}{quote(photo.name)}"}, "predictions": [prediction]})
+        tasks.append(
+            {"data": {"image": f"{prefix}{quote(os.fsencode(read_name(photo.name)))}"}, "predictions": [prediction]}
+        )
     write_whole(out / TASKS, json.dumps(tasks) + "\n")
     view = ElementTree.Element("View")  # the labelling interface
     ElementTree.SubElement(view, "Image", name="image", value="$image")

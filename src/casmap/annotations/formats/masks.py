@@ -13,6 +13,7 @@ from casmap.annotations.types import NO_RECORD, Annotations, PhotoRecord
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
+from casmap.io.names import read_name
 from casmap.io.reading import refuse_link
 
 FOLDER = "masks"
@@ -35,7 +36,7 @@ def read_masks(folder: Path) -> Annotations:
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
     """Write masks/, with 255 inside objects."""
-    paths = [(out / FOLDER / photo.name).with_suffix(".png") for photo in photos]
+    paths = [(out / FOLDER / read_name(photo.name)).with_suffix(".png") for photo in photos]
     if shared := [path for path, uses in Counter(paths).items() if uses > 1]:
         raise UserError(f"Several photos have the same mask file {shared[0]}: rename them, or choose another --format.")
     for photo, path in zip(photos, paths, strict=True):

@@ -28,6 +28,7 @@ from casmap.annotations.types import (
 )
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.names import read_name
 from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, refuse_link
 
 FILE = "localization.txt"
@@ -108,11 +109,15 @@ def _numbers(rows: list[list[str]], count: int, file: str, problems: list[Proble
 
 def _labels(numbers: list[tuple[str, list[int]]], found: dict[str, str | None]) -> dict[str, str]:
     """Return the class of each photo: its folder's name if folders and numbers match one to one, else the number."""
-    pairs = {(Path(photo_id).parent.name, number) for photo_id, (number,) in numbers}
+    pairs = {(_folder(photo_id), number) for photo_id, (number,) in numbers}
     folders = [folder for folder, _ in pairs]
     one_to_one = "" not in folders and len(pairs) == len(set(folders)) == len({number for _, number in pairs})
-    labels = ((found[one], Path(one).parent.name if one_to_one else str(number)) for one, (number,) in numbers)
+    labels = ((found[one], _folder(one) if one_to_one else str(number)) for one, (number,) in numbers)
     return {name: label for name, label in labels if name is not None}
+
+
+def _folder(photo_id: str) -> str:
+    return Path(read_name(photo_id)).parent.name
 
 
 def _mask(
@@ -152,7 +157,7 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     }
     for file, rows in files.items():
         text = "".join(f"{','.join(map(str, row))}\n" for row in rows)
-        write_whole(out / file, text.encode(errors="replace"))  # file names can be invalid Unicode
+        write_whole(out / file, text)
     return out / FILE
 
 

@@ -1,0 +1,156 @@
+"""A killed extraction: the same command again gives exactly the folder of a run that was not interrupted."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import onnxruntime  # noqa: F401 (loaded here, so that the forked processes need not load it)
+import pytest
+
+from casmap.inference.folder import extract
+from casmap.io.images import encode_jpeg
+from casmap.io.journal import JOURNAL
+from casmap.io.outputs import map_files, read_boxes
+
+PHOTOS = 7
+WATCHED = {"open", "os.rename", "os.remove"}  # every step at which the state of a folder changes
+
+
+def photos_in(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for number in range(PHOTOS):
+        coarse = np.random.default_rng(number).integers(0, 256, (5, 6, 3), dtype=np.uint8)
+        (folder / f"{number}.jpg").write_bytes(encode_jpeg(cv2.resize(coarse, (48, 40))))
+    (folder / "3.jpg").write_bytes(b"no photo")
+
+
+def run(out: Path, options: dict, kill_at: int = 0) -> tuple[int, int]:
+    """Extract in a process of its own and kill it at a step; returns how it ended, and its steps."""
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        steps = 0
+
+        def watch(event: str, arguments: tuple) -> None:
+            nonlocal steps
+            if event in WATCHED and isinstance(arguments[0], str) and f"{out}/" in arguments[0]:
+                steps += 1
+                if steps == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(watch)
+        try:
+            extract(out.parent / "photos", out=out, batch=2, **options)
+            os.write(writing, json.dumps(steps).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        said = file.read()
+    return os.waitpid(child, 0)[1], int(said or 0)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def points(steps: int, long: bool) -> list[int]:
+    """The steps at which to kill: all, or a few; the number of steps differs by a few between two runs."""
+    return list(range(1, steps + 1)) if long else sorted({1, 2, *range(5, steps, max(1, steps // 9)), steps - 1})
+
+
+@pytest.mark.parametrize("case", ["new", "again with other options", "beside the photos"])
+def test_the_same_command_after_a_kill_gives_the_folder_of_an_uninterrupted_run(tmp_path, case, long):
+    work, start = tmp_path / "work", tmp_path / "start"
+    out = work / ("photos" if case == "beside the photos" else "maps")
+    photos_in(work / "photos")
+    if case == "again with other options":
+        assert run(out, {"views": ["mask", "overlay", "masked-in"]})[0] == 0
+    options = {"alpha": 1.5} if case == "again with other options" else {}
+    shutil.copytree(work, start)
+    ended, steps = run(out, options)
+    expected = content(work)
+    assert ended == 0
+    assert steps > 20
+    assert len(read_boxes(out / "boxes.jsonl")) == PHOTOS - 1
+    resumed = 0
+    for step in points(steps, long):
+        shutil.rmtree(work)
+        shutil.copytree(start, work)
+        if os.WIFSIGNALED(run(out, options, kill_at=step)[0]):
+            resumed += (out / JOURNAL).exists()
+            images = {path for path in out.iterdir() if path.suffix in (".png", ".jpg") and path.name[0] != "."}
+            assert {path for path in images if "-" in path.name} <= map_files(out)  # no map is taken for a photo
+        assert run(out, options)[0] == 0
+        assert content(work) == expected, step
+    assert resumed > 3
+
+
+def test_a_run_continues_only_what_has_not_changed(tmp_path, monkeypatch):
+    out, photos = tmp_path / "maps", tmp_path / "photos"
+    photos_in(photos)
+    steps = run(out, {})[1]
+    shutil.rmtree(out)
+    assert os.WIFSIGNALED(run(out, {}, kill_at=steps * 3 // 4)[0])
+    finished = {Path(json.loads(text)["line"]["photo"]).stem for text in (out / JOURNAL).read_text().splitlines()}
+    assert {"0", "1"} <= finished
+    (photos / "0.jpg").write_bytes((photos / "6.jpg").read_bytes())  # so its batch, 0 and 1, is repeated
+    (out / "5-mask.png").unlink(missing_ok=True)
+    opened = []
+    from casmap.inference.mapper import SaliencyMapper
+
+    whole_map = SaliencyMapper.map
+
+    def counted(self, sources, **options):
+        opened.extend(source.stem for source in sources)
+        return whole_map(self, sources, **options)
+
+    monkeypatch.setattr(SaliencyMapper, "map", counted)
+    done = extract(photos, out=out, batch=2)
+    assert {"0", "1", "2", "3", "4", "5", "6"} - finished <= set(opened)
+    assert {"0", "1"} <= set(opened)  # changed
+    assert {"2", "3"} <= set(opened)  # 3 cannot be read, so it is reported again
+    assert (done.written, len(done.skipped)) == (PHOTOS - 1, 1)
+    assert not (out / JOURNAL).exists()
+    assert (out / "5-mask.png").exists()
+    opened.clear()
+    extract(photos, out=out, batch=2)
+    assert len(opened) == PHOTOS  # a complete run is repeated, not continued
+
+
+def test_a_planted_journal_changes_no_other_file(tmp_path):
+    out, mine = tmp_path / "maps", tmp_path / "mine.png"
+    photos_in(tmp_path / "photos")
+    out.mkdir()
+    mine.write_text("mine")
+    (out / "own.txt").write_text("mine")
+    (out / ".x~01234567.png").write_text("planted")
+    line = {"photo": "0.jpg", "folder": str(tmp_path / "photos"), "name": "0"}
+    entries = [
+        {"key": "", "files": {"../mine.png": "0-mask.png"}, "stale": [], "line": line},
+        {"key": "", "files": {".x~01234567.png": "../mine.png"}, "stale": [], "line": line},
+        {"key": "", "files": {".x~01234567.png": "0-mask.png"}, "stale": ["own.txt", "../mine.png"], "line": line},
+        {"key": "", "files": {"own.txt": "0-mask.png"}, "stale": [], "line": line},
+        [],
+        {"line": 7},
+    ]
+    (out / JOURNAL).write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"half')
+    extract(tmp_path / "photos", out=out)
+    assert mine.read_text() == (out / "own.txt").read_text() == "mine"
+    assert not list(out.glob(".*"))
+
+
+def test_a_map_never_replaces_a_photo(tmp_path):
+    photos = tmp_path / "photos"
+    photos_in(photos)
+    shutil.copy(photos / "1.jpg", photos / "0-mask.png")
+    before = content(photos)
+    for _ in range(2):
+        assert extract(photos, out=photos).written == PHOTOS
+    after = content(photos)
+    assert {name: after[name] for name in before} == before
+    assert "photos-0-mask.png" in after
