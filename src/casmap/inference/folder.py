@@ -1,33 +1,31 @@
 """Extract: write the masks, overlays and boxes of many photos to a folder."""
 
-import hashlib
 import math
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from casmap.errors import Stopped, UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
+from casmap.inference.map_folder import MapFolder, hash_options
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
-from casmap.inference.pipeline import BATCH, Finished, Pipeline, cores
+from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.inference.views import VIEWS, encode_view, grey, view_paths
 from casmap.install_hint import install_hint
 from casmap.io import heic
 from casmap.io.arrays import Window
-from casmap.io.atomic import aside, remove_temporary_files, whole_file
+from casmap.io.atomic import aside, write_aside
 from casmap.io.dicom import SUFFIX, is_dicom, write_dicom_mask
 from casmap.io.find import UNSUPPORTED_SUFFIXES, base_folder, find_images
-from casmap.io.journal import MAP_ENDINGS, Entry, record, recover, restart, to_json
+from casmap.io.journal import Entry
 from casmap.io.lock import locked
-from casmap.io.names import file_name, unique_names
+from casmap.io.names import file_name
 from casmap.io.opener import Opener
-from casmap.io.outputs import BOXES, map_files, read_boxes
+from casmap.io.outputs import map_files
 from casmap.reporting import SILENT, Reporter
 from casmap.version import __version__
 
@@ -72,108 +70,44 @@ def extract(
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")
     photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
     with locked(out, reporter), Opener(cores()) as opener:
-        return _extract(photos, mapping, out, views, alpha, batch, device, window, reporter, opener)
+        maps = MapFolder(out)
+        paths, skipped = to_map(photos)
+        opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
+        if isinstance(mapping, SaliencyMapper):
+            mapper, options = mapping, ""  # nothing says whether it is the mapping of the run that was stopped
+        else:
+            mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
+            options = hash_options(Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window)
+        left = maps.plan(paths, base_folder(photos), batch, options)
+        save = partial(save_map, maps=maps, views=views, alpha=alpha)
+        whole = not set(views) <= {"mask", "overlay"}
+        with Pipeline(left, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
+            try:
+                for done in pipeline:
+                    maps.keep(done.made)
+                    skipped += done.skipped
+            except BaseException as error:  # also Ctrl-C: keep the finished maps
+                for done in pipeline.rest():
+                    maps.keep(done.made)
+                maps.close(stopped=True)
+                if isinstance(error, KeyboardInterrupt):
+                    count = f"{len(maps.lines)} of {len(paths)} maps are in {out}"
+                    raise Stopped(f"Stopped: {count}; run the same command to continue.") from error
+                raise
+        if not maps.lines:
+            raise UserError(
+                f"No photo could be read: {skipped[0]}"
+                if len(skipped) == 1
+                else f"None of {len(skipped)} photos could be read; the first: {skipped[0]}"
+            )
+        maps.close(stopped=False)
+    return Extraction(out, len(maps.lines), sum(line["box"] is None for line in maps.lines.values()), skipped)
 
 
-def _extract(
-    photos: list[str | os.PathLike[str]], mapping: str | os.PathLike[str] | SaliencyMapper | None, out: Path,
-    views: Sequence[str], alpha: float, batch: int, device: str, window: Window | None, reporter: Reporter,
-    opener: Opener,
-) -> Extraction:  # fmt: skip
-    """Extract into a folder that no other process writes to."""
-    recovered = recover(out)  # of a run that was killed or stopped
-    remove_temporary_files(out)
-    paths, skipped = to_map(photos)
-    opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
-    earlier = read_boxes(out / BOXES) | {entry.photo: entry.line for entry in recovered}  # by absolute path
-    if isinstance(mapping, SaliencyMapper):
-        mapper, options = mapping, ""  # of a mapping without a file, nothing says whether it is the same
-    else:
-        mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
-        options = _digest(Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window)
-    keys = {os.path.abspath(path): _key(options, path) for path in paths}
-    finished = {entry.photo: entry for entry in recovered if entry.key and entry.key == keys.get(entry.photo)}
-    if recovered:
-        _write_boxes(out, earlier.values())
-        restart(out, list(finished.values()))
-    # Batches are repeated as a whole: the rounding of a mask depends on the photos beside it.
-    batches = [paths[at : at + batch] for at in range(0, len(paths), batch)]
-    todo = [path for one in batches if not {*map(os.path.abspath, one)} <= finished.keys() for path in one]
-    lines = {photo: entry.line for photo, entry in finished.items()}
-    for path in todo:
-        lines.pop(os.path.abspath(path), None)
-    beside = {folder for folder in {path.parent for path in paths} if os.path.samefile(folder, out)}
-    own = [path.name for path in paths if path.parent in beside]  # no map may replace a photo
-    taken = {name.removesuffix(f"-{ending}") for name in own for ending in MAP_ENDINGS if name.endswith(f"-{ending}")}
-    names = unique_names(paths, {photo: line["name"] for photo, line in earlier.items()}, taken)
-    base = base_folder(photos)
-    save = partial(save_map, names=names, earlier=earlier, keys=keys, base=base, out=out, views=views, alpha=alpha)
-    whole = not set(views) <= {"mask", "overlay"}
-    stopped: BaseException | None = None
-
-    def keep(done: Finished[Entry]) -> None:
-        record(out, done.made)
-        lines.update((entry.photo, entry.line) for entry in done.made)
-        skipped.extend(done.skipped)
-
-    with Pipeline(todo, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
-        try:
-            for done in pipeline:
-                keep(done)
-        except BaseException as error:  # also Ctrl-C: record the finished maps, then raise again
-            stopped = error
-            for done in pipeline.rest():
-                keep(done)
-    if stopped is not None:  # perhaps in the middle of `keep`: the journal knows
-        lines = {entry.photo: entry.line for entry in recover(out)}
-        remove_temporary_files(out)
-    elif not lines:
-        raise UserError(
-            f"No photo could be read: {skipped[0]}"
-            if len(skipped) == 1
-            else f"None of {len(skipped)} photos could be read; the first: {skipped[0]}"
-        )
-    others = (line for photo, line in earlier.items() if photo not in keys)
-    unread = (line for photo, line in earlier.items() if photo in keys and photo not in lines)
-    _write_boxes(out, chain(others, (lines[photo] for photo in keys if photo in lines), unread))
-    if isinstance(stopped, KeyboardInterrupt):
-        count = f"{len(lines)} of {len(paths)} maps are in {out}"
-        raise Stopped(f"Stopped: {count}; run the same command to continue.") from stopped
-    if stopped is not None:
-        raise stopped
-    restart(out, [])
-    return Extraction(out, len(lines), sum(line["box"] is None for line in lines.values()), skipped)
-
-
-def _write_boxes(out: Path, lines: Iterable[dict[str, Any]]) -> None:
-    with whole_file(out / BOXES) as temporary, open(temporary, "w") as file:
-        file.writelines(f"{to_json(line)}\n" for line in lines)
-
-
-def _digest(mapping: Path, *options: object) -> str:
-    """A short hash of all that maps depend on besides their photos."""
-    return hashlib.sha256(mapping.read_bytes() + repr(options).encode()).hexdigest()[:16]
-
-
-def _key(options: str, path: Path) -> str:
-    """What the map of a photo depends on, for a run that continues another; "" if unknown."""
-    try:
-        about = path.stat()
-    except OSError:
-        return ""
-    return f"{options} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}" if options else ""
-
-
-def save_map(
-    mapped: Mapped, names: dict[Path, str], earlier: Container[str], keys: dict[str, str], base: Path, out: Path,
-    views: Sequence[str], alpha: float,
-) -> Entry:  # fmt: skip
-    """Write the views of a photo's map under temporary names and return its entry, which says how to rename them.
-
-    earlier: photos that have views of an earlier run.
-    """
+def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], alpha: float) -> Entry:
+    """Write the views of a photo's map under temporary names and return its entry, which says how to rename them."""
     path = Path(str(mapped.source))
-    photo, name = os.path.abspath(path), names[path]
+    photo, name = os.path.abspath(path), maps.names[path]
     found = mapped.saliency_map(name)
     images = {kind: found.view(kind, alpha) for kind in views}
     mask, box = found.mask, found.box(alpha)
@@ -181,30 +115,27 @@ def save_map(
         mask = mapped.full_mask()
         box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
         images |= {"mask": grey(mask)} if "mask" in views else {}
-    final = view_paths(out, name)
+    final = view_paths(maps.out, name)
     files: dict[Path, Path] = {}
     try:
         for kind, image in images.items():
-            with aside(final[kind]) as temporary:
-                temporary.write_bytes(encode_view(kind, image))
-            files[temporary] = final[kind]
+            files[write_aside(final[kind], encode_view(kind, image))] = final[kind]
         if is_dicom(path):
-            with aside(dicom_mask(out, name)) as temporary:
+            with aside(dicom_mask(maps.out, name)) as temporary:
                 write_dicom_mask(path, mask, temporary)
-            files[temporary] = dicom_mask(out, name)
+            files[temporary] = dicom_mask(maps.out, name)
     except BaseException:
         for temporary in files:
             temporary.unlink(missing_ok=True)
         raise
     line = {
-        "photo": Path(photo).relative_to(base).as_posix(), "folder": str(base), "name": name,
+        "photo": Path(photo).relative_to(maps.base).as_posix(), "folder": str(maps.base), "name": name,
         "width": mapped.width, "height": mapped.height, "box": None if box is None else list(box),
         "area": round(float(mask.mean(dtype=np.float64)), 4),
     }  # fmt: skip
-    # The other views of an earlier run show its mask.
-    stale = {view.name for view in final.values()} - {view.name for view in files.values()} if photo in earlier else ()
+    stale = {view.name for view in final.values()} - {view.name for view in files.values()}  # they show an earlier mask
     renamed = {temporary.name: view.name for temporary, view in files.items()}
-    return Entry(line, keys[photo], renamed, sorted(stale))
+    return Entry(line, maps.key(photo), renamed, sorted(stale) if photo in maps.earlier else ())
 
 
 def dicom_mask(folder: Path, name: str) -> Path:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -64,6 +64,34 @@ def aside(path: Path) -> Iterator[Path]:
         if not complete:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def write_aside(path: Path, content: bytes) -> Path:
+    """Write a temporary file beside `path` and return its path; it is complete on the disk after `sync_files`.
+
+    >>> import tempfile
+    >>> write_aside(Path(tempfile.mkdtemp()) / "a.txt", b"all of it").read_text()
+    'all of it'
+    """
+    temporary = temporary_name(path)
+    try:
+        with open(temporary, "xb") as file:
+            file.write(content)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
+    return temporary
+
+
+def sync_files(paths: Iterable[Path]) -> None:
+    """Wait until the content of files is on the disk. One call for many files is cheaper than one after each."""
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror or error}.") from error
 
 
 def temporary_name(path: Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from casmap.errors import UserError
-from casmap.io.atomic import append, write_whole
+from casmap.io.atomic import append, sync_files, write_whole
 from casmap.io.names import file_name, read_name, written
 
 JOURNAL = ".boxes.jsonl.part"
@@ -83,8 +83,9 @@ def map_names(name: str) -> list[str]:
 
 
 def record(folder: Path, entries: Sequence[Entry]) -> None:
-    """Write the entries of maps to the journal, and then rename their files."""
+    """Sync the temporary files of maps, write their entries to the journal, and then rename the files."""
     if entries:
+        sync_files(folder / temporary for entry in entries for temporary in entry.files or {})
         append(folder / JOURNAL, "".join(map(_entry_to_json, entries)), sync=True)
     for entry in entries:
         _finish(folder, entry)

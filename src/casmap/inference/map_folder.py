@@ -1,0 +1,101 @@
+"""The maps in an output folder: of earlier runs, of a stopped run that this run continues, and of this run."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from casmap.io.atomic import remove_temporary_files, whole_file
+from casmap.io.journal import MAP_ENDINGS, Entry, record, recover, restart, to_json
+from casmap.io.names import unique_names
+from casmap.io.outputs import BOXES, read_boxes
+
+
+class MapFolder:
+    """Knows which maps a folder has, which are left to make, and writes boxes.jsonl.
+
+    earlier: the lines of all maps that were in the folder before, by the absolute path of their photo. Then, as `plan`
+    sets them: names of the maps, base folder of their photos, and the lines of this run's maps.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._recovered = recover(out)  # from a run that was killed or stopped
+        remove_temporary_files(out)
+        self.earlier = read_boxes(out / BOXES) | {entry.photo: entry.line for entry in self._recovered}
+        self.names: dict[Path, str] = {}
+        self.base = Path()
+        self.lines: dict[str, dict[str, Any]] = {}
+        self._keys: dict[str, str] = {}
+
+    def plan(self, paths: list[Path], base: Path, batch: int, options: str) -> list[Path]:
+        """Name the maps of photos, and return the photos that are left to map.
+
+        options: a hash of all that maps depend on besides their photos; "" if it is unknown, then nothing is continued.
+        """
+        self.base = base
+        self._keys = {os.path.abspath(path): _key(options, path) for path in paths}
+        finished = {entry.photo: entry for entry in self._recovered if entry.key and entry.key == self.key(entry.photo)}
+        if self._recovered:
+            self._write_boxes(self.earlier.values())
+            restart(self.out, list(finished.values()))
+        # Batches are repeated as a whole: the rounding of a mask depends on the photos beside it.
+        batches = [paths[at : at + batch] for at in range(0, len(paths), batch)]
+        left = [path for one in batches if not {*map(os.path.abspath, one)} <= finished.keys() for path in one]
+        again = {os.path.abspath(path) for path in left}
+        self.lines = {photo: entry.line for photo, entry in finished.items() if photo not in again}
+        self.names = unique_names(
+            paths, {photo: line["name"] for photo, line in self.earlier.items()}, self._names_of_photos(paths)
+        )
+        return left
+
+    def key(self, photo: str) -> str:
+        """What the map of a photo depends on, for a run that continues another; "" if unknown."""
+        return self._keys.get(photo, "")
+
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Put finished maps in their places."""
+        record(self.out, entries)
+        self.lines.update((entry.photo, entry.line) for entry in entries)
+
+    def close(self, stopped: bool) -> None:
+        """Write boxes.jsonl; the journal of a stopped run stays, so that another run can continue it."""
+        if stopped:  # perhaps in the middle of `keep`: the journal knows
+            self.lines = {entry.photo: entry.line for entry in recover(self.out)}
+            remove_temporary_files(self.out)
+        others = (line for photo, line in self.earlier.items() if photo not in self._keys)
+        mapped = (self.lines[photo] for photo in self._keys if photo in self.lines)
+        unread = (line for photo, line in self.earlier.items() if photo in self._keys and photo not in self.lines)
+        self._write_boxes(chain(others, mapped, unread))
+        if not stopped:
+            restart(self.out, [])
+
+    def _names_of_photos(self, paths: list[Path]) -> set[str]:
+        """The names that maps must not have, because a photo in this folder is called like their files."""
+        here = {folder for folder in {path.parent for path in paths} if os.path.samefile(folder, self.out)}
+        photos = [path.name for path in paths if path.parent in here]
+        ends = [f"-{ending}" for ending in MAP_ENDINGS]
+        return {photo.removesuffix(end) for photo in photos for end in ends if photo.endswith(end)}
+
+    def _write_boxes(self, lines: Iterable[dict[str, Any]]) -> None:
+        with whole_file(self.out / BOXES) as temporary, open(temporary, "w") as file:
+            file.writelines(f"{to_json(line)}\n" for line in lines)
+
+
+def hash_options(mapping: Path, *options: object) -> str:
+    """A short hash of a mapping file and options.
+
+    >>> hash_options(Path(os.devnull), 1.0) == hash_options(Path(os.devnull), 2.0)
+    False
+    """
+    return hashlib.sha256(mapping.read_bytes() + repr(options).encode()).hexdigest()[:16]
+
+
+def _key(options: str, path: Path) -> str:
+    try:
+        about = path.stat()
+    except OSError:
+        return ""
+    return f"{options} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}" if options else ""
