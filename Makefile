@@ -5,8 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-SOAK := tests/inference/test_corrupt_photo.py tests/test_fuzz.py tests/test_intruders.py tests/inference/test_on_ray.py tests/training/test_kills.py \
-  tests/training/test_distributed.py tests/web/test_load.py tests/web/test_schema.py tests/house/test_extras_alone.py
+SOAK := tests/cli/test_closed_folders.py tests/cli/test_odd_names.py tests/cli/test_one_writer.py tests/inference/test_corrupt_photo.py \
+  tests/inference/test_hostile_photos.py tests/inference/test_killed.py tests/inference/test_on_ray.py tests/io/test_opener.py tests/test_fuzz.py \
+  tests/test_intruders.py tests/test_mutants.py tests/training/test_distributed.py tests/training/test_kills.py tests/web \
+  tests/house/test_extras_alone.py
 
 .PHONY: demo test wheel soak bench sbom lint format clean
 
@@ -21,7 +23,7 @@ wheel: $(VENV)/.made ## build dist/casmap-VERSION-py3-none-any.whl, with the shi
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/casmap-*.whl
 
-soak: $(VENV)/.test $(VENV)/.browser ## the long tests in full: kills, fuzzing, load, Ray, two hosts (less than an hour)
+soak: $(VENV)/.test $(VENV)/.browser ## the long tests in full: attacks, kills, fuzzing, load, Ray, two hosts, each extra in a fresh environment (hours)
 	CASMAP_SOAK=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 $(SOAK)
 
 bench: $(VENV)/.bench ## speed, as ratios, to docs/benchmarks.md; run nothing else meanwhile
