@@ -36,7 +36,7 @@ def open_mapping(path: Path) -> None:
 
 def open_finished(path: Path) -> None:
     """As `casmap train --resume` opens a finished run."""
-    train_mapping(Scenes(photos=2, classes=2), QUICK, Run(path, QUICK, resume=True))
+    train_mapping(Scenes(photos=2, classes=2), Run(path, QUICK, resume=True))
 
 
 def open_a_classifier(path: Path) -> None:

@@ -292,7 +292,7 @@ def good(tmp_path_factory) -> Path:
     states = {"classifier": dict(encoder.state_dict()), "optimizer": optimizer.state_dict(), "none": None}
     write_tree(folder / "run" / "checkpoint.safetensors", {"step": 3, **states})
     for run in ("run", "finished"):
-        (folder / run / "recipe.json").write_text(QUICK.to_json())
+        (folder / run / "recipe.json").write_text(json.dumps(QUICK.options()))
     (folder / "run" / "log.csv").write_text("step,loss,area\n1,0.5,0.25\n2,0.5,0.25\n3,0.5,0.25\n")
     write_shards(PhotoFolder(photos), folder / "shards")
     line = {"photo": "a.jpg", "folder": "photos", "name": "a", "box": [1, 2, 3, 4], "label": "cat"}

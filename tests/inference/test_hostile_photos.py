@@ -149,13 +149,13 @@ def test_a_file_that_cannot_be_written_for_its_name_is_the_photos_own(folder, ma
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
 def test_an_output_folder_that_cannot_be_written_ends_the_run(folder, mapping, tmp_path, monkeypatch, code) -> None:
-    replace = Path.replace
+    replace = os.replace
 
-    def failing(self, target):
+    def failing(file, target):
         if Path(target).name == "04-mask.png":
             raise OSError(code, os.strerror(code))
-        return replace(self, target)
+        return replace(file, target)
 
-    monkeypatch.setattr(Path, "replace", failing)
-    with pytest.raises(UserError, match=f"04-mask.png: {os.strerror(code)}"):
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(UserError, match=f"Cannot write to {tmp_path}/maps: {os.strerror(code)}"):
         extract(folder, mapping=mapping, out=tmp_path / "maps")

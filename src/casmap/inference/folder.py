@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from casmap.errors import Stopped, UserError
+from casmap.errors import Stopped, UnreadableImage, UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
 from casmap.inference.map_folder import MapFolder, hash_options
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
@@ -119,6 +119,8 @@ def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], alpha: float
     files: dict[Path, Path] = {}
     try:
         for kind, image in images.items():
+            if final[kind].is_dir():  # the one error of a single map that renaming its files can have
+                raise UnreadableImage(f"Cannot write {final[kind]}: Is a directory.")
             files[write_aside(final[kind], encode_view(kind, image))] = final[kind]
         if is_dicom(path):
             with aside(dicom_mask(maps.out, name)) as temporary:

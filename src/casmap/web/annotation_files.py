@@ -32,7 +32,7 @@ def photo_names(uploaded: Iterable[str | None]) -> list[str]:
     """
     names: dict[str, str] = {}  # by case-folded name: some file systems ignore case
     for name in uploaded:
-        safe = INVISIBLE.sub("", file_name(name or "")).encode()[-LONGEST:].decode(errors="ignore")
+        safe = file_name(INVISIBLE.sub("", name or "")).encode()[-LONGEST:].decode(errors="ignore")
         wanted = Path("photo" if safe.strip(". ") == "" else safe)
         numbered = (f"{wanted.stem}{f'-{n}' if n > 1 else ''}{wanted.suffix}" for n in count(1))
         free = next(one for one in numbered if one.casefold() not in names)
