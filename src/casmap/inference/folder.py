@@ -11,7 +11,7 @@ import numpy as np
 
 from casmap.errors import Stopped, UnreadableImage, UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
-from casmap.inference.map_folder import MapFolder, hash_options
+from casmap.inference.map_folder import MapFolder, describe_options
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.inference.views import VIEWS, encode_view, grey, view_paths
@@ -77,7 +77,9 @@ def extract(
             mapper, options = mapping, ""  # nothing says whether it is the mapping of the run that was stopped
         else:
             mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
-            options = hash_options(Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window)
+            options = describe_options(
+                Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window
+            )
         left = maps.plan(paths, base_folder(photos), batch, options)
         save = partial(save_map, maps=maps, views=views, alpha=alpha)
         whole = not set(views) <= {"mask", "overlay"}

@@ -1,6 +1,5 @@
 """The maps in an output folder: of earlier runs, of a stopped run that this run continues, and of this run."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -33,7 +32,7 @@ class MapFolder:
     def plan(self, paths: list[Path], base: Path, batch: int, options: str) -> list[Path]:
         """Name the maps of photos, and return the photos that are left to map.
 
-        options: a hash of all that maps depend on besides their photos; "" if it is unknown, then nothing is continued.
+        options: a text for all that maps depend on besides their photos; "" if it is unknown: nothing is continued.
         """
         self.base = base
         self._keys = {os.path.abspath(path): _key(options, path) for path in paths}
@@ -84,18 +83,23 @@ class MapFolder:
             file.writelines(f"{to_json(line)}\n" for line in lines)
 
 
-def hash_options(mapping: Path, *options: object) -> str:
-    """A short hash of a mapping file and options.
+def describe_options(mapping: Path, *options: object) -> str:
+    """A text that changes with a mapping file, as far as its size and times tell, and with options.
 
-    >>> hash_options(Path(os.devnull), 1.0) == hash_options(Path(os.devnull), 2.0)
+    >>> describe_options(Path(os.devnull), 1.0) == describe_options(Path(os.devnull), 2.0)
     False
     """
-    return hashlib.sha256(mapping.read_bytes() + repr(options).encode()).hexdigest()[:16]
+    return f"{_state(mapping)} {options!r}"
 
 
 def _key(options: str, path: Path) -> str:
     try:
-        about = path.stat()
+        return f"{options} {_state(path)}" if options else ""
     except OSError:
         return ""
-    return f"{options} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}" if options else ""
+
+
+def _state(file: Path) -> str:
+    """Which file it is, and whether its content may have changed; reading it would take longer than its map."""
+    about = file.stat()
+    return f"{about.st_ino} {about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
