@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from bench import Ratio, in_turns, ratio, report
-from size import install_core
+from size import install
 
 from casmap.data.scenes import Scenes
 from casmap.inference.mapper import SHIPPED
@@ -34,7 +34,7 @@ def main() -> None:
     """Every turn is a new process, in an environment with casmap's core dependencies only."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        run = partial(start, install_core(Path(folder)))
+        run = partial(start, install(Path(folder)))
         photo = Path(folder) / "photo.jpg"
         photo.write_bytes(encode_jpeg(Scenes(photos=1, size=384).image(0)))
         seconds = in_turns(

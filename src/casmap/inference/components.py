@@ -1,6 +1,7 @@
 """Binary masks as the paper defines them, their connected components, and boxes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import cv2
 import numpy as np
@@ -10,6 +11,7 @@ Mask = npt.NDArray[np.float32]
 Binary = npt.NDArray[np.bool_]
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels; x1 and y1 are exclusive: x1 - x0 is the width
 
+MOST_OUTLINES = 16  # more are compared faster as components
 FLAT = 1 / 512  # half a grey level: a mask whose values differ by less is flat
 
 
@@ -88,11 +90,32 @@ def largest_box(binary: Binary) -> Box | None:
     >>> largest_box(np.array([[True, False, True], [False, False, True]]))
     (2, 0, 3, 2)
     """
+    # Outlines take a twentieth of the time of components. They decide if the one around most pixels has no holes.
+    outlines, relations = cv2.findContours(binary.view(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    if 0 < len(outlines) <= MOST_OUTLINES:
+        outer = [each for each, (_, _, _, parent) in enumerate(relations[0]) if parent < 0]
+        pixels = [pixels_inside(outlines[each]) for each in outer]
+        first, *others = sorted(range(len(outer)), key=lambda each: -pixels[each])
+        _, _, hole, _ = relations[0][outer[first]]
+        if hole < 0 and (not others or pixels[first] > pixels[others[0]]):
+            x0, y0, width, height = cv2.boundingRect(outlines[outer[first]])
+            return x0, y0, x0 + width, y0 + height
     found = components(binary)
     if found.largest is None:
         return None
     x0, y0, x1, y1 = found.boxes[found.largest].tolist()
     return x0, y0, x1, y1
+
+
+def pixels_inside(outline: npt.NDArray[Any]) -> float:
+    """The number of pixels inside and on an outline (n, 1, 2) through the centres of n neighbouring pixels.
+
+    By Pick's theorem it is area + n / 2 + 1; a single pixel has no area.
+
+    >>> pixels_inside(np.array([[[0, 0]], [[0, 1]], [[1, 1]], [[1, 0]]]))
+    4.0
+    """
+    return float(cv2.contourArea(outline) + len(outline) / 2 + 1) if len(outline) > 1 else 1.0
 
 
 def tight_box(binary: Binary) -> Box | None:

