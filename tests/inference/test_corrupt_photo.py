@@ -42,8 +42,8 @@ def test_a_corrupt_photo_is_skipped_counted_and_named(photos, casmap, tmp_path) 
 
     done = casmap("extract", photos, "--mapping", tmp_path / "run" / "mapping.safetensors", "--out", tmp_path / "maps")
     assert done.code == 1
-    assert done.complained.count("\n") == 1
-    assert "b/00123.jpg" in done.complained
+    (skipped,) = [line for line in done.complained.splitlines() if line.startswith("casmap: skipped: ")]
+    assert "b/00123.jpg" in skipped  # other lines count photos without an object: the mapping was hardly trained
     with open(tmp_path / "maps" / "boxes.jsonl") as lines:
         names = {json.loads(line)["name"] for line in lines}
     assert len(names) == count - 1

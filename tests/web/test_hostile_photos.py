@@ -49,9 +49,11 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def test_bombs_hold_no_more_than_their_slots_and_only_for_their_time(start, scan_bomb, workers_of) -> None:
-    server = start("--seconds", "2")
+    server = start("--seconds", "4")
     pid = server.process.pid
-    assert send(server.address, HONEST)[0] == 200
+    begun = time.monotonic()
+    while send(server.address, HONEST)[0] != 200:  # on a busy machine its processes take a while to start
+        assert time.monotonic() < begun + PATIENCE
     answers: list[tuple[int, str]] = []
     most, over = [0], threading.Event()
 
@@ -74,7 +76,7 @@ def test_bombs_hold_no_more_than_their_slots_and_only_for_their_time(start, scan
     finally:
         over.set()
         counting.join()
-    assert answers == [(408, "The request took longer than 2 seconds.")] * CLIENTS
+    assert answers == [(408, "The request took longer than 4 seconds.")] * CLIENTS
     # Nothing goes on in secret: in a second of rest, the server and its processes use almost no time.
     end = time.monotonic() + PATIENCE
     while True:

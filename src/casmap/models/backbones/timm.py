@@ -10,6 +10,7 @@ import timm
 from huggingface_hub import constants, try_to_load_from_cache
 
 from casmap.errors import UserError
+from casmap.io.reading import shown
 from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
 
 TIMEOUT = 3.0  # seconds; the hub's client would retry for most of a minute
@@ -19,7 +20,7 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The timm model, for images of any size if the architecture allows it."""
     if not timm.is_model(name.split(".")[0]):
         near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
-        raise UserError(f"timm has no backbone {name!r}: choose another, such as {near}.")
+        raise UserError(f"timm has no backbone {shown(name)}: choose another, such as {near}.")
     network: Any
     try:
         # Transformers need this argument to accept other sizes; other architectures do not have it.
@@ -27,7 +28,7 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     except TypeError:
         network = timm.create_model(name, pretrained=pretrained, num_classes=classes)
     except RuntimeError as error:  # unknown weights in the name, such as resnet18.a1_in1k
-        raise UserError(f"timm has no backbone {name!r}: {str(error).splitlines()[0].rstrip('.')}.") from error
+        raise UserError(f"timm has no backbone {shown(name)}: {str(error).splitlines()[0].rstrip('.')}.") from error
     if not hasattr(network, "forward_intermediates"):
         raise UserError(f"The timm backbone {name!r} does not return intermediate features: choose another.")
     config, stages = network.pretrained_cfg, _stages_before_downscaling(network.feature_info)
@@ -55,7 +56,7 @@ def _config(name: str) -> Any:
     try:
         return timm.get_pretrained_cfg(name)  # None: unknown architecture
     except RuntimeError as error:
-        raise UserError(f"timm has no backbone {name!r}: {str(error).rstrip('.')}.") from error
+        raise UserError(f"timm has no backbone {shown(name)}: {str(error).rstrip('.')}.") from error
 
 
 def _weights_reachable(name: str) -> bool:
