@@ -7,6 +7,15 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "photo"), counted(2, "class")
+    ('1 photo', '2 classes')
+    """
+    return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith('s') else 's'}"
+
+
 class Advance(Protocol):
     """Advances a progress bar."""
 

@@ -69,6 +69,8 @@ def test_annotations_take_precedence_over_predictions_and_cancelled_annotations(
     only = task("cat/2.jpg", [BOX], key="predictions")
     data = PhotoFolder(photos, studio(tmp_path, corrected, only))
     assert data.annotation(data.names.index("cat/1.jpg")).boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    assert data.annotation(data.names.index("cat/2.jpg")) is None  # nobody has seen this prediction
+    data = PhotoFolder(photos, studio(tmp_path, only))  # as casmap annotate writes it
     assert data.annotation(data.names.index("cat/2.jpg")).boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
 
 

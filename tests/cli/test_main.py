@@ -436,6 +436,20 @@ def test_train_then_extract_and_never_overwrite_a_run(casmap, pets, tmp_path):
     assert before == {path: (tmp_path / "run" / path).read_bytes() for path in before}
 
 
+def test_train_says_that_it_failed_and_not_what_comes_next(fresh, pets, tmp_path):
+    failing = "from casmap.training import loop; loop.verdict_on = lambda area, warnings: 'failed'"
+    start = f"{failing}; from casmap.cli.main import main; main()"
+    done = fresh("train", "pets", *QUICK, start=start, cwd=tmp_path)
+    assert "The training failed: the masks mark nearly" in done.complained
+    assert "Next:" not in done.said
+
+
+def test_a_file_is_neither_a_data_set_nor_an_output_folder(casmap, pets, mapping):
+    assert "0.png is a file: give the folder" in casmap("train", "pets/cat/0.png", *QUICK).sentence()
+    done = casmap("extract", "pets", "--mapping", mapping, "--out", "pets/cat/0.png")
+    assert "0.png is a file: give a folder to write to" in done.sentence()
+
+
 @pytest.mark.parametrize("data", ["nowhere", "no [photos] here", "no[/where]"])
 def test_train_refuses_a_missing_folder(casmap, tmp_path, data, files):
     assert data in casmap("train", data, *QUICK).sentence()

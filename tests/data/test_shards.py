@@ -169,7 +169,7 @@ def test_shards_are_never_overwritten_and_have_no_boxes(folder, packed) -> None:
 def test_the_command_writes_shards_and_training_reads_them(folder, tmp_path) -> None:
     done = CliRunner().invoke(app, ["data", "shard", str(folder), str(tmp_path / "shards")])
     assert done.exit_code == 0, done.output
-    assert "40 photos of 3 classes in 1 shards" in done.output.replace("\n", "")
+    assert "40 photos of 3 classes in 1 shard" in done.output.replace("\n", "")
     with tarfile.open(tmp_path / "shards" / shard_name(0)) as archive:
         assert len(archive.getnames()) == 80
     options = {"recipe": "quick", "size": 32, "batch": 4, "steps": 2, "first-steps": 2, "threads": 1}

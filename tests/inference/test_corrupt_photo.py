@@ -33,7 +33,7 @@ def test_a_corrupt_photo_is_skipped_counted_and_named(photos, casmap, tmp_path) 
     ]  # fmt: skip
     done = casmap(*train, "--unreadable", "0")
     sentence = done.sentence()
-    assert f"1 of {count} photos cannot be read, more than 0 of them" in sentence
+    assert f"1 of {count} photos cannot be read, more than the limit of 0 of them" in sentence
     assert "b/00123.jpg" in sentence
 
     done = casmap(*train)  # with the usual limit

@@ -12,10 +12,13 @@ import numpy as np
 import onnxruntime  # noqa: F401 (loaded here, so that the forked processes need not load it)
 import pytest
 
+from casmap.errors import UserError
 from casmap.inference.folder import extract
+from casmap.inference.map_folder import MapFolder
 from casmap.io.images import encode_jpeg
-from casmap.io.journal import JOURNAL
+from casmap.io.journal import JOURNAL, Entry, read_journal
 from casmap.io.outputs import map_files, read_boxes
+from casmap.reporting import Reporter
 
 PHOTOS = 7
 WATCHED = {"open", "os.rename", "os.remove"}  # every step at which the state of a folder changes
@@ -110,7 +113,10 @@ def test_a_run_continues_only_what_has_not_changed(tmp_path, monkeypatch):
         return whole_map(self, sources, **options)
 
     monkeypatch.setattr(SaliencyMapper, "map", counted)
-    done = extract(photos, out=out, batch=2)
+    told: list[str] = []
+    listening = type("Listening", (Reporter,), {"message": lambda self, text: told.append(text)})()
+    done = extract(photos, out=out, batch=2, reporter=listening)
+    assert [text for text in told if text.startswith("Continuing a stopped run: ")] or finished <= set(opened)
     assert {"0", "1", "2", "3", "4", "5", "6"} - finished <= set(opened)
     assert {"0", "1"} <= set(opened)  # changed
     assert {"2", "3"} <= set(opened)  # 3 cannot be read, so it is reported again
@@ -154,3 +160,50 @@ def test_a_map_never_replaces_a_photo(tmp_path):
     after = content(photos)
     assert {name: after[name] for name in before} == before
     assert "photos-0-mask.png" in after
+
+
+def test_a_map_never_replaces_a_file_that_is_not_its_own(tmp_path):
+    photos = tmp_path / "photos"
+    photos_in(photos)
+    (photos / "1-mask.png").write_bytes(b"drawn by hand")
+    extract(str(photos / "*.jpg"), out=photos)
+    assert (photos / "1-mask.png").read_bytes() == b"drawn by hand"
+    assert (photos / "photos-1-mask.png").exists()
+
+
+@pytest.mark.parametrize("planted", ["[" * 200_000, '{"line": ' * 50_000, '{"key": "torn'])
+def test_a_journal_of_others_is_no_harm(tmp_path, planted):
+    photos, out = tmp_path / "photos", tmp_path / "maps"
+    photos_in(photos)
+    out.mkdir()
+    for folder in (photos, out):
+        (folder / JOURNAL).write_text(planted)
+    assert extract(photos, out=out).written == PHOTOS - 1
+    assert not (out / JOURNAL).exists()
+
+
+def test_after_an_incomplete_line_every_map_has_an_entry(tmp_path):
+    out = tmp_path / "maps"
+    out.mkdir()
+    photos_in(tmp_path / "photos")
+    (out / JOURNAL).write_text('{"key": "torn')
+    maps = MapFolder(out)
+    photo = tmp_path / "photos" / "1.jpg"
+    maps.plan([photo], photo.parent, 2, "options")
+    (out / ".1-mask~01234567.png").write_bytes(b"mask")
+    line = {"photo": "1.jpg", "folder": str(photo.parent), "name": "1"}
+    maps.keep([Entry(line, "key", {".1-mask~01234567.png": "1-mask.png"})])
+    maps.close(stopped=True)
+    assert [entry.photo for entry in read_journal(out)] == [str(photo)]
+    assert list(read_boxes(out / "boxes.jsonl")) == [str(photo)]
+
+
+def test_a_full_disk_leaves_no_temporary_files(tmp_path, monkeypatch):
+    def full(*arguments, **options):
+        raise UserError("Cannot write the journal: No space left on device.")
+
+    photos_in(tmp_path / "photos")
+    monkeypatch.setattr("casmap.io.journal.append", full)
+    with pytest.raises(UserError, match="No space left"):
+        extract(tmp_path / "photos", out=tmp_path / "maps", batch=2)
+    assert [path.name for path in (tmp_path / "maps").iterdir()] == ["boxes.jsonl"]

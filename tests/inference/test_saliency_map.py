@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from casmap.inference.components import binary_mask, largest_box, largest_component, tight_box
+from casmap.inference.components import _box_by_outlines, binary_mask, largest_box, largest_component, tight_box
 from casmap.inference.saliency_map import STRIP_GAP, STRIP_HEIGHT, SaliencyMap
 from casmap.inference.views import INPAINT_SIDE, MASKED
 
@@ -136,7 +136,18 @@ def test_largest_component_agrees_with_scipy(binary):
 
 @given(binaries)
 def test_the_largest_box_is_the_tight_box_of_the_largest_component(binary):
-    assert largest_box(binary) == tight_box(largest_component(binary))
+    expected = tight_box(largest_component(binary))
+    assert largest_box(binary) == expected
+    assert _box_by_outlines(binary) in (expected, None)
+
+
+def test_outlines_decide_smooth_masks_without_holes():
+    binary = np.zeros((400, 400), bool)
+    binary[10:50, 10:30], binary[100:300, 50:390] = True, True
+    assert _box_by_outlines(binary) == largest_box(binary) == (50, 100, 390, 300)
+    binary[150, 150] = False
+    assert _box_by_outlines(binary) is None
+    assert largest_box(binary) == (50, 100, 390, 300)
 
 
 @given(binaries)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casmap.errors import UserError
-from casmap.io.atomic import append, own_folder, whole_file, write_whole
+from casmap.io.atomic import append, own_folder, remove_temporary_files, whole_file, write_whole
 
 
 def names(folder):
@@ -165,3 +165,13 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "out" / "parts").symlink_to(tmp_path / "mine")
     with pytest.raises(UserError, match="is a link"):
         own_folder(tmp_path / "out" / "parts")
+
+
+def test_only_temporary_files_are_removed(tmp_path):
+    (tmp_path / ".x~0123abcd").mkdir()
+    for name in (".a~0123abcd.png", ".notes~0123abcdef.md", ".b~0123abcd.backup.tar"):
+        (tmp_path / name).touch()
+    remove_temporary_files(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".b~0123abcd.backup.tar", ".notes~0123abcdef.md", ".x~0123abcd"
+    ]  # fmt: skip

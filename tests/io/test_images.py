@@ -390,9 +390,9 @@ def test_order_is_kept_and_each_comes_once(folder, monkeypatch):
     ("source", "sentence"),
     [
         ("missing.png", "missing.png does not exist"),
-        ("*.bmp", "no image matches"),
-        ("*.txt", "no image matches"),
-        ("folder.png", "no image in the folder"),
+        ("*.bmp", "no photo matches"),
+        ("*.txt", "no photo matches"),
+        ("folder.png", "contains no photos"),
     ],
 )
 def test_a_source_without_images_is_an_error(folder, source, sentence):

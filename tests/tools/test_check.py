@@ -168,9 +168,9 @@ def test_the_arguments_of_0_1_0_are_still_understood(casmap, mapping, tmp_path) 
     assert (tmp_path / "old" / "check.csv").read_text() == (tmp_path / "new" / "check.csv").read_text()
     done = casmap("check", mapping, scenes, "--mapping", mapping)
     assert "Two mappings were given" in done.sentence()
-    assert "takes one PHOTOS, not 2" in casmap("check", scenes, scenes).sentence()
+    assert "takes one folder of photos; 2 were given" in casmap("check", scenes, scenes).sentence()
 
 
 def test_a_folder_called_casmap_is_photos(casmap, tmp_path) -> None:
     (tmp_path / "casmap").mkdir()
-    assert "takes one PHOTOS, not 2" in casmap("check", "casmap", "scenes").sentence()
+    assert "takes one folder of photos; 2 were given" in casmap("check", "casmap", "scenes").sentence()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from casmap.training.checkpoints import fits
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 
 
@@ -16,6 +17,7 @@ def test_a_fixed_lambda_stays_whatever_it_sees() -> None:
         fixed.observe(area)
     fixed.load_state_dict(fixed.state_dict())
     assert fixed.value == 14.0
+    assert fits({}, fixed.state_dict())  # as in the checkpoints of 0.1.0
 
 
 @pytest.mark.parametrize(

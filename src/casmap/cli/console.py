@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -123,13 +123,17 @@ def if_stopped(sentence: str) -> Iterator[None]:
         raise Stopped(sentence) from stop
 
 
-def end_process(patience: float = 1.0) -> None:
-    """Exit with code 0 if threads are still busy, with a photo for instance: Python itself would wait for them."""
+def end_process(clean_up: Callable[[], None], patience: float = 1.0) -> None:
+    """Exit with code 0 if threads are still busy, with a photo for instance: Python itself would wait for them.
+
+    clean_up: removes what the threads would have removed.
+    """
     end = time.monotonic() + patience
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(max(0, end - time.monotonic()))
             if thread.is_alive():
+                clean_up()
                 sys.stdout.flush()
                 os._exit(0)
 

@@ -9,6 +9,7 @@ from casmap.cli.console import reporter
 from casmap.cli.options import Boxes, Data, Labels, Masks, Parts, Split
 from casmap.cli.tables import print_data
 from casmap.io.atomic import write_whole
+from casmap.reporting import counted
 
 data = typer.Typer(help="Check photos and annotations, or pack photos into shards.", no_args_is_help=True)
 
@@ -47,7 +48,8 @@ def shard_data(
 
     photos = PhotoFolder(data, boxes, split=split)
     packed = write_shards(photos, out, megabytes=megabytes, reporter=reporter)
-    reporter.message(f"{len(photos)} photos of {len(photos.classes)} classes in {packed.shards} shards: {out}")
+    found = f"{counted(len(photos), 'photo')} of {counted(len(photos.classes), 'class')}"
+    reporter.message(f"{found} in {counted(packed.shards, 'shard')}: {out}")
     reporter.message(f"Next: casmap train {out}")
 
 

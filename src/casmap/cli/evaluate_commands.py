@@ -75,7 +75,9 @@ def photos_and_mapping(command: str, arguments: list[str], mapping: Path | None)
     first, *others = arguments
     shipped = first == "casmap" and not Path(first).exists()
     if len(others) > 1 or not (shipped or Path(first).suffix in (".safetensors", ".onnx")):
-        raise UserError(f"casmap {command} takes one PHOTOS, not {len(arguments)}: {' '.join(arguments)}.")
+        raise UserError(
+            f"casmap {command} takes one folder of photos; {len(arguments)} were given: {' '.join(arguments)}."
+        )
     if mapping is not None:
         raise UserError(f"Two mappings were given, {first} and --mapping {mapping}: give one of them.")
     return others[0], None if shipped else Path(first)

@@ -9,6 +9,7 @@ from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.cli.console import complain, if_stopped, name_skipped, reporter
 from casmap.cli.options import Alpha, Mapping, Out, Photos
 from casmap.errors import UserError
+from casmap.reporting import counted
 
 if TYPE_CHECKING:
     FormatName = str
@@ -98,6 +99,6 @@ def annotate(
         alpha=alpha, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
-    reporter.message(f"{count} objects in {len(result.photos)} photos: {result.path}")
+    reporter.message(f"{counted(count, 'object')} in {counted(len(result.photos), 'photo')}: {result.path}")
     if result.skipped:
         name_skipped(result.skipped)

@@ -44,7 +44,9 @@ def serve(
         )  # fmt: skip
     except KeyboardInterrupt:  # while it starts
         reporter.message("Stopped.")
-    end_process()
+    from casmap.web.annotation_files import remove_private_folders
+
+    end_process(remove_private_folders)
 
 
 def export(

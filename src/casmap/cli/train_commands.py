@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from casmap.cli.console import console, if_stopped, reporter
+from casmap.cli.console import complain, console, if_stopped, reporter
 from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
 
 Labels = Annotated[
@@ -37,10 +37,14 @@ def train(
     console.print(
         f"\nMapping: {trained.mapping}\n"
         f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, lambda_R {trained.lambda_r:.3g}\n"
-        f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}\n"
-        f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps",
+        f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}",
         soft_wrap=True,
     )
+    if trained.verdict == "failed":
+        nearly = "everything" if trained.area > 0.5 else "nothing"
+        complain(f"The training failed: the masks mark nearly {nearly}. Train for more steps (--steps), or set --area.")
+    else:
+        reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
 
 
 @with_recipe_options

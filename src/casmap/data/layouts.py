@@ -29,6 +29,8 @@ class Layout:
 
 def find_layout(root: Path, boxes: Path | None = None, split: str | None = None) -> Layout:
     """Recognise ILSVRC, Pascal VOC and COCO by their folders; any other folder has its annotations in `boxes`."""
+    if root.is_file():
+        raise UserError(f"{root} is a file: give the folder that contains the class folders.")
     if not root.is_dir():
         raise UserError(f"There is no folder {root}.")
     for kind, recognise in LAYOUTS.items():

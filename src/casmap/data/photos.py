@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from casmap.errors import UnreadableImage, UserError
+from casmap.errors import UnreadableImage, UserError, option
 
 
 @dataclass(frozen=True)
@@ -156,5 +156,5 @@ class Readable(PhotoSet):
             self.skipped[index] = str(error)
             count = len(self.skipped)
         if count > self.limit * len(self):
-            many = f"{count} of {len(self)} photos cannot be read, more than {self.limit:.3g} of them"
-            raise UserError(f"{many}; the last: {error}") from error
+            many = f"{count} of {len(self)} photos cannot be read, more than the limit of {self.limit:.3g} of them"
+            raise UserError(f"{many} ({option('unreadable')}); the last: {error}") from error

@@ -11,7 +11,7 @@ Mask = npt.NDArray[np.float32]
 Binary = npt.NDArray[np.bool_]
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels; x1 and y1 are exclusive: x1 - x0 is the width
 
-MOST_OUTLINES = 16  # more are compared faster as components
+LARGE, MOST_OUTLINES = 2**17, 16  # pixels of a mask whose outlines are tried first; more outlines are slower
 FLAT = 1 / 512  # half a grey level: a mask whose values differ by less is flat
 
 
@@ -90,21 +90,31 @@ def largest_box(binary: Binary) -> Box | None:
     >>> largest_box(np.array([[True, False, True], [False, False, True]]))
     (2, 0, 3, 2)
     """
-    # Outlines take a twentieth of the time of components. They decide if the one around most pixels has no holes.
-    outlines, relations = cv2.findContours(binary.view(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
-    if 0 < len(outlines) <= MOST_OUTLINES:
-        outer = [each for each, (_, _, _, parent) in enumerate(relations[0]) if parent < 0]
-        pixels = [pixels_inside(outlines[each]) for each in outer]
-        first, *others = sorted(range(len(outer)), key=lambda each: -pixels[each])
-        _, _, hole, _ = relations[0][outer[first]]
-        if hole < 0 and (not others or pixels[first] > pixels[others[0]]):
-            x0, y0, width, height = cv2.boundingRect(outlines[outer[first]])
-            return x0, y0, x0 + width, y0 + height
+    if binary.size >= LARGE and (box := _box_by_outlines(binary)) is not None:
+        return box
     found = components(binary)
     if found.largest is None:
         return None
     x0, y0, x1, y1 = found.boxes[found.largest].tolist()
     return x0, y0, x1, y1
+
+
+def _box_by_outlines(binary: Binary) -> Box | None:
+    """The same box in a twentieth of the time, if the mask is smooth; None if outlines do not decide.
+
+    They do if the one around most pixels has no holes.
+    """
+    outlines, relations = cv2.findContours(binary.view(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
+    if not 0 < len(outlines) <= MOST_OUTLINES:
+        return None
+    outer = [each for each, (_, _, _, parent) in enumerate(relations[0]) if parent < 0]
+    pixels = [pixels_inside(outlines[each]) for each in outer]
+    first, *others = sorted(range(len(outer)), key=lambda each: -pixels[each])
+    _, _, hole, _ = relations[0][outer[first]]
+    if hole >= 0 or (others and pixels[first] == pixels[others[0]]):
+        return None
+    x0, y0, width, height = cv2.boundingRect(outlines[outer[first]])
+    return x0, y0, x0 + width, y0 + height
 
 
 def pixels_inside(outline: npt.NDArray[Any]) -> float:

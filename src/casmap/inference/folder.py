@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,8 @@ def extract(
                 Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window
             )
         left = maps.plan(paths, base_folder(photos), batch, options)
+        if maps.lines:
+            reporter.message(f"Continuing a stopped run: {len(maps.lines)} of {len(paths)} maps exist.")
         save = partial(save_map, maps=maps, views=views, alpha=alpha)
         whole = not set(views) <= {"mask", "overlay"}
         with Pipeline(left, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
@@ -90,11 +93,13 @@ def extract(
                     skipped += done.skipped
             except BaseException as error:  # also Ctrl-C: keep the finished maps
                 for done in pipeline.rest():
-                    maps.keep(done.made)
+                    with suppress(UserError):  # a full disk, again: `close` removes what is not finished
+                        maps.keep(done.made)
                 maps.close(stopped=True)
                 if isinstance(error, KeyboardInterrupt):
                     count = f"{len(maps.lines)} of {len(paths)} maps are in {out}"
-                    raise Stopped(f"Stopped: {count}; run the same command to continue.") from error
+                    continued = "; run the same command to continue" if options else ""
+                    raise Stopped(f"Stopped: {count}{continued}.") from error
                 raise
         if not maps.lines:
             raise UserError(

@@ -8,7 +8,7 @@ from typing import Any
 
 from casmap.io.atomic import remove_temporary_files, whole_file
 from casmap.io.journal import MAP_ENDINGS, Entry, record, recover, restart, to_json
-from casmap.io.names import unique_names
+from casmap.io.names import file_name, unique_names
 from casmap.io.outputs import BOXES, read_boxes
 
 
@@ -39,15 +39,14 @@ class MapFolder:
         finished = {entry.photo: entry for entry in self._recovered if entry.key and entry.key == self.key(entry.photo)}
         if self._recovered:
             self._write_boxes(self.earlier.values())
-            restart(self.out, list(finished.values()))
+        restart(self.out, list(finished.values()))  # also without entries: the last line may be incomplete
         # Batches are repeated as a whole: the rounding of a mask depends on the photos beside it.
         batches = [paths[at : at + batch] for at in range(0, len(paths), batch)]
         left = [path for one in batches if not {*map(os.path.abspath, one)} <= finished.keys() for path in one]
         again = {os.path.abspath(path) for path in left}
         self.lines = {photo: entry.line for photo, entry in finished.items() if photo not in again}
-        self.names = unique_names(
-            paths, {photo: line["name"] for photo, line in self.earlier.items()}, self._names_of_photos(paths)
-        )
+        earlier = {photo: line["name"] for photo, line in self.earlier.items()}
+        self.names = unique_names(paths, earlier, self._names_of_others())
         return left
 
     def key(self, photo: str) -> str:
@@ -71,12 +70,11 @@ class MapFolder:
         if not stopped:
             restart(self.out, [])
 
-    def _names_of_photos(self, paths: list[Path]) -> set[str]:
-        """The names that maps must not have, because a photo in this folder is called like their files."""
-        here = {folder for folder in {path.parent for path in paths} if os.path.samefile(folder, self.out)}
-        photos = [path.name for path in paths if path.parent in here]
-        ends = [f"-{ending}" for ending in MAP_ENDINGS]
-        return {photo.removesuffix(end) for photo in photos for end in ends if photo.endswith(end)}
+    def _names_of_others(self) -> set[str]:
+        """The names that no map may get, because files that are not its own have the names of its files."""
+        files, ends = [file.name for file in os.scandir(self.out)], [f"-{ending}" for ending in MAP_ENDINGS]
+        like_maps = {file.removesuffix(end) for file in files for end in ends if file.endswith(end)}
+        return like_maps - {file_name(line["name"]) for line in self.earlier.values()}
 
     def _write_boxes(self, lines: Iterable[dict[str, Any]]) -> None:
         with whole_file(self.out / BOXES) as temporary, open(temporary, "w") as file:

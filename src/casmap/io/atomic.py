@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from casmap.errors import UserError
 from casmap.io.names import escaped
 
 NAME_BYTES = 255  # of the longest file name
+TEMPORARY = re.compile(r"\..*~[0-9a-f]{8}(\.[^.]{0,18})?")  # what `temporary_name` makes
 
 
 @contextmanager
@@ -117,7 +119,8 @@ def remove_temporary_files(folder: Path) -> None:
     ['.notes-20261117.md', 'log.csv']
     """
     for temporary in folder.glob(f".*~{'[0-9a-f]' * 8}*"):
-        temporary.unlink(missing_ok=True)
+        if TEMPORARY.fullmatch(temporary.name) and not temporary.is_dir():
+            temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
@@ -152,7 +155,9 @@ def append(path: Path, text: str, sync: bool = False) -> None:
     >>> log.read_text()
     'one two'
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # nor wait at a pipe
+    # Windows has none of the last three. NONBLOCK: a pipe of that name is not waited for.
+    posix = [getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK")]
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | posix[0] | posix[1] | posix[2]
     try:
         try:
             file = os.open(path, flags, 0o666)

@@ -43,14 +43,14 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
         try:
             if source.is_dir():
                 inside = list(_visible(source, note))
-                missing = f"There is no image in the folder {source}."
+                missing = f"The folder {source} contains no photos."
             elif source.exists():
                 found.setdefault(os.path.abspath(source), source)
                 continue
             else:
                 inside = [Path(path) for path in glob.glob(str(source), recursive=True)]
                 _note_closed(source, note)
-                missing = f"{source} does not exist, and no image matches it as a pattern."
+                missing = f"{source} does not exist, and no photo matches it as a pattern."
             suffixes = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES
             images = [path for path in inside if path.suffix.lower() in suffixes and _is_file(path, note)]
             if source.is_dir():
@@ -91,9 +91,16 @@ def _is_file(path: Path, note: Callable[[OSError], None]) -> bool:
 def _note_closed(pattern: Path, note: Callable[[OSError], None]) -> None:
     """Note the folders in which `glob` looks for a pattern and which it passes over in silence."""
     for parent in pattern.parents:
+        if not glob.has_magic(str(parent)) and parent != _fixed(pattern):
+            return  # it need not be listed, only passed through
         for folder in glob.glob(str(parent), recursive=True):
             if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
                 note(OSError(errno.EACCES, os.strerror(errno.EACCES), folder))
+
+
+def _fixed(pattern: Path) -> Path:
+    """The folders of a pattern before its first wildcard."""
+    return next(parent for parent in pattern.parents if not glob.has_magic(str(parent)))
 
 
 def base_folder(sources: Iterable[str | os.PathLike[str]]) -> Path:

@@ -16,6 +16,7 @@ from typing import Any
 from casmap.errors import UserError
 from casmap.io.atomic import append, sync_files, write_whole
 from casmap.io.names import file_name, read_name, written
+from casmap.io.reading import MAX_ANNOTATIONS, read_bytes, reading
 
 JOURNAL = ".boxes.jsonl.part"
 # How the names of a map's files end, after the name in its line.
@@ -101,8 +102,10 @@ def read_journal(folder: Path) -> list[Entry]:
     if path.is_symlink() or not path.is_file():
         return []
     found = []
-    for text in path.read_bytes().splitlines():
-        with suppress(ValueError, TypeError, KeyError, AttributeError):
+    with reading(path):
+        lines = read_bytes(path, MAX_ANNOTATIONS).splitlines()
+    for text in lines:
+        with suppress(Exception):  # a line that another program wrote can raise anything
             content = json.loads(text)
             line = from_json(json.dumps(content["line"]))
             files, stale = dict(content["files"]), [str(name) for name in content["stale"]]

@@ -33,6 +33,8 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         held = _acquire(folder / LOCK, reporter)
     except OSError as error:
+        if folder.is_file():
+            raise UserError(f"{folder} is a file: give a folder to write to (--out).") from error
         raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
     try:
         yield
@@ -59,8 +61,11 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except FileNotFoundError:
             continue
-        except PermissionError:  # a file that another user's killed process left
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except PermissionError as error:
+            try:  # a file that another user's killed process left
+                file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                raise error from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -71,7 +71,7 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"The device {name!r} is not available: choose auto, cpu, cuda or mps.") from error
+        raise UserError(f"The device {name!r} is not available on this machine: choose auto or cpu.") from error
     return device
 
 

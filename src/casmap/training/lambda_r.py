@@ -55,9 +55,9 @@ class LambdaR:
         self.integral = min(high, max(low, self.integral + self.RATE * (self.area - self.target)))
 
     def state_dict(self) -> dict[str, Any]:
-        """The state that a checkpoint stores."""
-        return {"area": self.area, "integral": self.integral}
+        """The state that a checkpoint stores; a fixed lambda_R has none."""
+        return {} if self.target is None else {"area": self.area, "integral": self.integral}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint; that of a fixed lambda_R was empty in 0.1.0."""
+        """Restore the state of a checkpoint."""
         self.area, self.integral = state.get("area"), state.get("integral", 0.0)

@@ -14,7 +14,7 @@ from casmap.data.photos import PhotoSet, Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
@@ -130,7 +130,8 @@ def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet
         return photos, []
     problems = photos.problems if isinstance(photos, PhotoFolder) else []
     skipped = [problem.what for problem in problems if problem.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
-    warning = f"Skipping {len(skipped)} photos, the first: {''.join(skipped[:1])}. Reasons: casmap data check {data}"
+    many, first = counted(len(skipped), "photo"), "".join(skipped[:1])
+    warning = f"Skipping {many}, the first: {first}. Reasons: casmap data check {data}"
     return Readable(photos), [warning] * bool(skipped)
 
 

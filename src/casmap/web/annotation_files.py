@@ -2,8 +2,10 @@
 
 import io
 import re
+import shutil
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -14,10 +16,10 @@ from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
-from casmap.io.names import file_name
 
 LONGEST = 200  # bytes of a name: file systems allow 255, and formats append to it
 INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
+_private: set[str] = set()  # folders of requests in progress
 MEDIA_TYPES = {  # by file suffix
     ".json": "application/json", ".csv": "text/csv", ".txt": "text/plain", ".xml": "application/xml",
     ".zip": "application/zip", "": "application/octet-stream",
@@ -32,12 +34,28 @@ def photo_names(uploaded: Iterable[str | None]) -> list[str]:
     """
     names: dict[str, str] = {}  # by case-folded name: some file systems ignore case
     for name in uploaded:
-        safe = file_name(INVISIBLE.sub("", name or "")).encode()[-LONGEST:].decode(errors="ignore")
+        safe = re.sub(r"[\\/:]", "-", INVISIBLE.sub("", name or "")).encode()[-LONGEST:].decode(errors="ignore")
         wanted = Path("photo" if safe.strip(". ") == "" else safe)
         numbered = (f"{wanted.stem}{f'-{n}' if n > 1 else ''}{wanted.suffix}" for n in count(1))
         free = next(one for one in numbered if one.casefold() not in names)
         names[free.casefold()] = free
     return list(names.values())
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    with TemporaryDirectory(prefix="casmap-") as folder:
+        _private.add(folder)
+        try:
+            yield Path(folder)
+        finally:
+            _private.discard(folder)
+
+
+def remove_private_folders() -> None:
+    """Remove the folders of requests in progress, when the server ends without waiting for them."""
+    for folder in list(_private):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_annotations(
@@ -47,8 +65,8 @@ def write_annotations(
 
     Several files are packed into a ZIP. ending: keep only the files whose names end with it.
     """
-    with TemporaryDirectory(prefix="casmap-") as private:
-        out = Path(private) / "photos"
+    with _private_folder() as private:
+        out = private / "photos"
         labelled, inodes = [], {}
         for photo, content in photos:
             path = out / photo.name  # where the format writes: annotations then refer to the photo by its name alone

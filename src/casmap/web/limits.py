@@ -23,7 +23,7 @@ END: ContextVar[float] = ContextVar("end", default=math.inf)  # of the time that
 class Limits:
     """The limits of a server.
 
-    bytes: of a request. pixels: of a photo. seconds: of work for a request. working, waiting: requests at once.
+    bytes: of a request. pixels: of a photo. seconds: of work for a photo. working, waiting: requests at once.
     photos: in a batch.
     """
 

@@ -55,7 +55,8 @@ def serve(
         app, http=Connection, ws="none", log_level="error", access_log=False, server_header=False,
         headers=list(HEADERS.items()), backlog=CONNECTIONS, timeout_graceful_shutdown=GRACE,
     )  # fmt: skip
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    shown = host_name(allowed_hosts[0]) if allowed else host  # a name that the server accepts
+    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
     link = f"{address}?token={chosen}" if chosen else address
     reporter.message(f"{address if token else link}  (stop with Ctrl-C)")
     if not local:

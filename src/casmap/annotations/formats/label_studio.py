@@ -34,19 +34,26 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """Read exported tasks (JSON): the latest annotation of each task, or its prediction if it has none."""
+    """Read exported tasks (JSON): the latest annotation of each task.
+
+    A file in which no task has an annotation, such as one that casmap wrote, gives the predictions. In an export with
+    annotations, tasks that nobody annotated are not read: their predictions are not ground truth.
+    """
     with reading(path, f"{path} is not valid JSON."):
         tasks = json.loads(read_text(path, MAX_ANNOTATIONS))
     problems: list[Problem] = []
     known: dict[str, PhotoRecord] = {}
+    annotated = any(_annotations(task) for task in tasks)
     for number, task in enumerate(tasks):
         try:
             data = task["data"]  # the photo's address is in `image`, or in the first text
             address = data.get("image") or next((text for text in data.values() if isinstance(text, str)), None)
             if not isinstance(address, str):
                 raise TypeError("no address")
-            done = [one for one in task.get("annotations") or [] if not one.get("was_cancelled")]
-            chosen = done[-1] if done else (task.get("predictions") or [{"result": []}])[-1]
+            done = _annotations(task) or ([] if annotated else task.get("predictions") or [{"result": []}])
+            if not done:
+                continue
+            chosen = done[-1]
             regions = [region for region in chosen["result"] if region.get("type") in KINDS]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError):
             problems.append(Problem(Kind.MALFORMED, f"{path.name}, task {number}: not a task of Label Studio"))
@@ -59,6 +66,13 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         known[name] = record_from_regions(name, [partial(_parse_object, region) for region in regions], size)
     kind = "boxes and outlines from Label Studio"
     return Annotations(kind, lambda photo: known.get(photo, NO_RECORD), problems=problems)
+
+
+def _annotations(task: Any) -> list[Any]:
+    """The annotations that people submitted for a task."""
+    found = task.get("annotations") if isinstance(task, dict) else None
+    found = found if isinstance(found, list) else []
+    return [one for one in found if isinstance(one, dict) and not one.get("was_cancelled")]
 
 
 def _find(address: str, names: Names) -> str | None:
