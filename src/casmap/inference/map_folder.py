@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from casmap.io.atomic import remove_temporary_files, whole_file
-from casmap.io.journal import MAP_ENDINGS, Entry, record, recover, restart, to_json
+from casmap.io.journal import MAP_ENDINGS, Entry, read_journal, record, recover, restart, to_json
 from casmap.io.names import file_name, unique_names
 from casmap.io.outputs import BOXES, read_boxes
 
@@ -22,6 +22,7 @@ class MapFolder:
     def __init__(self, out: Path) -> None:
         self.out = out
         self._recovered = recover(out)  # from a run that was killed or stopped
+        self._journal = {file_name(entry.line["name"]) for entry in read_journal(out)}
         remove_temporary_files(out)
         self.earlier = read_boxes(out / BOXES) | {entry.photo: entry.line for entry in self._recovered}
         self.names: dict[Path, str] = {}
@@ -71,10 +72,14 @@ class MapFolder:
             restart(self.out, [])
 
     def _names_of_others(self) -> set[str]:
-        """The names that no map may get, because files that are not its own have the names of its files."""
-        files, ends = [file.name for file in os.scandir(self.out)], [f"-{ending}" for ending in MAP_ENDINGS]
+        """The names that no map may get, because files that are not its own have the names of its files.
+
+        Links do not count: they are replaced.
+        """
+        files = [file.name for file in os.scandir(self.out) if not file.is_symlink()]
+        ends = [f"-{ending}" for ending in MAP_ENDINGS]
         like_maps = {file.removesuffix(end) for file in files for end in ends if file.endswith(end)}
-        return like_maps - {file_name(line["name"]) for line in self.earlier.values()}
+        return like_maps - self._journal - {file_name(line["name"]) for line in self.earlier.values()}
 
     def _write_boxes(self, lines: Iterable[dict[str, Any]]) -> None:
         with whole_file(self.out / BOXES) as temporary, open(temporary, "w") as file:
