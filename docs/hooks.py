@@ -18,6 +18,11 @@ SOURCES = ROOT / "src" / "casmap"
 HELP = re.compile(r"<!-- help: (.+?) -->")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.M | re.S)
+ARGUMENT = re.compile(r"(?<=[.)])\s+(?=[a-z_]+(?:, [a-z_]+)*: )")  # "data: a folder. out: the run's folder."
+# What must not break across lines: an option, and in a table an interval or a date.
+OPTION = re.compile(r"<code>(-[^<]{1,30})</code>")
+CELL = re.compile(r"<td.*?</td>", re.S)
+NUMBERS = re.compile(r"\[[−+\d.,]+ [−+\d.,]+\]|\d{4}-\d\d-\d\d")
 STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
 # Files of the root folder that are pages of the site, too.
 PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
@@ -46,6 +51,12 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         if marker in markdown:
             markdown = markdown.replace(marker, table())
     return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep options, intervals and dates on one line."""
+    html = OPTION.sub(r'<code class="unbroken">\1</code>', html)
+    return CELL.sub(lambda cell: NUMBERS.sub(r'<span class="unbroken">\g<0></span>', cell[0]), html)
 
 
 def site_links(text: str) -> str:
@@ -83,9 +94,10 @@ def options(name: str) -> str:
     for parameter in command.params:
         if parameter.name == "help" or getattr(parameter, "hidden", False):
             continue
-        shown = " ".join(parameter.opts) if parameter.opts[0].startswith("-") else parameter.name.upper()
+        names = [*parameter.opts, *parameter.secondary_opts]
+        shown = "`, `".join(names) if names[0].startswith("-") else parameter.name.upper()
         default = parameter.default
-        suffix = "" if default in (None, False, ()) or callable(default) else f" (default: {default})"
+        suffix = "" if default in (None, False, ()) or callable(default) else f" (default: {_value(default)})"
         rows.append(f"| `{shown}` | {_cell(getattr(parameter, 'help', ''))}{suffix} |")
     return "\n".join(["| option | meaning |", "|---|---|", *rows])
 
@@ -110,7 +122,7 @@ def recipe() -> str:
 def _allowed(name: str, bounds: tuple[float, ...]) -> str:
     """The range of a number, or all values of a choice."""
     if bounds:
-        return f"{bounds[0]:g} to {bounds[1]:g}"
+        return " to ".join(f"{one:,}" if one == int(one) else f"{one:g}" for one in bounds)
     return ", ".join(f"`{one}`" for one in CHOICES.get(name, ()))
 
 
@@ -127,10 +139,13 @@ def _cell(text: str | None) -> str:
     return (text or "").split("\n")[0].replace("|", "\\|").replace("<", "&lt;")
 
 
-class Doctests(Extension):
-    """Puts the doctests of docstrings into code blocks, for mkdocstrings."""
+class Docstrings(Extension):
+    """Writes docstrings for mkdocstrings: doctests as code blocks, arguments as a list."""
 
     def on_instance(self, *, obj: Any, **_: Any) -> None:
-        """Fence each block of lines from `>>>` to the next empty line."""
+        """Fence each block of lines from `>>>` to the next empty line; begin an item at each `name: `."""
         if not obj.is_alias and obj.docstring:
-            obj.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)
+            text, *arguments = ARGUMENT.split(obj.docstring.value)
+            for names, _, meaning in (one.partition(":") for one in arguments):
+                text += f"\n\n- `{names}`:{meaning}"
+            obj.docstring.value = DOCTEST.sub(lambda found: f"```pycon\n{found[0]}\n```", text)

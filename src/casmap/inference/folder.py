@@ -59,9 +59,10 @@ def extract(
     several sources: of their common parent), so the photo is found from any working directory.
 
     Existing maps of other photos are kept, those of the same photos are replaced. A run that was killed or stopped
-    loses no finished map; the same call continues it. window: centre and width for DICOM; DICOM masks are also written
-    as DICOM. Masks have the size of their photo; the overlay of a large JPEG is smaller, unless views other than mask
-    and overlay are requested.
+    loses no finished map; the same call continues it. Masks have the size of their photo; the overlay of a large JPEG
+    is smaller, unless views other than mask and overlay are requested.
+
+    window: centre and width for DICOM; DICOM masks are also written as DICOM.
     """
     out = Path(out)
     if batch < 1:

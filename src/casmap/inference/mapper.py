@@ -78,10 +78,12 @@ class Mapped:
 class SaliencyMapper:
     """A trained mapping that maps photos to saliency maps.
 
+    ```python
     mapper = casmap.load("mapping.safetensors")  # or .onnx; without a path, the shipped mapping
     mapper("cat.jpg").box()              # one photo: a SaliencyMap with a mask of the photo's size
     for found in mapper.stream(paths):   # many photos, in batches
         found.save("maps")
+    ```
     """
 
     def __init__(self, network: Network, size: int, about: dict[str, Any] | None = None) -> None:

@@ -25,6 +25,7 @@ class SaliencyMap:
     """A photo (H, W, 3) uint8 and its mask (H, W) float32 in [0, 1]; high values mark evidence for the photo's class.
 
     label, confidence: the class that the mapping's classifier predicts and its probability; None if it predicts none.
+
     Every view takes alpha: the binary mask keeps m >= alpha * mean(m); the paper uses 1. A flat mask marks no object:
     its box is None.
 
