@@ -46,7 +46,7 @@ def tables(kept: dict[str, dict[str, Any]]) -> str:
     """All ratios, a table for each run on the same machine and day."""
     lines = []
     for place in dict.fromkeys(one["where"] for one in kept.values()):
-        lines += [f"{place}:", "", "| what | ratio | bar | times for a photo |", "|---|---|---|---|"]
+        lines += [f"{place}:", "", "| what | ratio | target | both times, per photo |", "|---|---|---|---|"]
         for one in (Ratio(**row) for run in kept.values() if run["where"] == place for row in run["ratios"]):
             bar = {None: "", True: f"{one.bar}: met", False: f"**{one.bar}: missed**"}[one.met]
             lines.append(f"| {one.what} | {one.value:.2f} [{one.low:.2f}, {one.high:.2f}] | {bar} | {one.times} |")

@@ -160,10 +160,13 @@ def test_the_options_in_the_training_guide_exist() -> None:
     assert set(ours) <= options | {"--recipe"}
 
 
-def test_the_glossary_names_files_that_exist() -> None:
-    files = re.findall(r"`([\w/]+\.(?:py|onnx))`", (DOCS / "glossary.md").read_text())
-    assert files
-    assert [file for file in files if not (ROOT / "src" / "casmap" / file).is_file()] == []
+@pytest.mark.parametrize(
+    "page", ["SECURITY.md", *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
+)
+def test_pages_name_python_files_that_exist(page) -> None:
+    files = re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text())
+    missing = [file for file in files if not any((base / file).is_file() for base in (ROOT, ROOT / "src" / "casmap"))]
+    assert missing == [], f"{page} names files that do not exist"
 
 
 def test_links_between_documents_lead_somewhere() -> None:
