@@ -237,17 +237,33 @@ def test_only_free_photos_are_served(server) -> None:
         ("/api/map", b"", 422, "no photo"),
         ("/api/map", b"hello", 422, "not an image"),
         ("/api/map?mapping=unknown", b"x", 404, "unknown"),
-        ("/api/view?view=x-ray", b"x", 422, "view"),
-        ("/api/view?alpha=-1", b"x", 422, "alpha"),
-        ("/api/view?alpha=nan", b"x", 422, "alpha"),
-        ("/api/batch", b"x", 422, "photos"),
-        ("/api/annotations?format=coco", b"x", 422, "photos"),
+        ("/api/view?view=x-ray", b"x", 422, "The option view cannot be 'x-ray': choose 'mask', 'overlay', "),
+        ("/api/view?view=mask&alpha=-1", b"x", 422, "The option alpha cannot be '-1': give at least 0."),
+        ("/api/view?view=mask&alpha=nan", b"x", 422, "The option alpha cannot be 'nan': give at most 100."),
+        ("/api/view?view=mask&alpha=much", b"x", 422, "The option alpha cannot be 'much': give a number."),
+        ("/api/batch", b"x", 422, "The request has no photos: send them as files of a form, in the field photos."),
+        ("/api/annotations?format=coco", b"x", 422, "The request has no photos: "),
     ],
 )
 def test_invalid_requests_get_a_one_line_error(server, path, body, status, word) -> None:
     answer = ask(server.address, path, body, method="POST")
     assert answer[0] == status
     assert word in detail(answer)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", "The request has no option format: add ?format=... to the address (see /api/openapi.json)."),
+        ("format=png", "The option format cannot be 'png': choose 'coco', "),
+        ("format=coco&rle=perhaps", "The option rle cannot be 'perhaps': give true or false."),
+        ("format=coco&ending=" + 30 * "x", "': give at most 20 characters."),
+    ],
+)
+def test_invalid_options_of_annotations_get_a_one_line_error(server, cat, query, expected) -> None:
+    answer = ask(server.address, f"/api/annotations?{query}", *form([cat]))
+    assert answer[0] == 422
+    assert expected in detail(answer)
 
 
 def test_the_page_has_a_strict_content_security_policy(server) -> None:
@@ -340,6 +356,20 @@ def test_a_port_in_use_is_a_one_line_error(server, casmap) -> None:
     done = casmap("serve", "--no-browser", "--port", str(urlsplit(server.address).port))
     assert "Cannot bind to 127.0.0.1:" in done.sentence()
     assert "(--port)" in done.sentence()
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("/bin/false", "The process that opens photos does not start (exit code 1)."),
+        ("/nowhere/python", "Cannot start a process that opens photos: No such file or directory."),
+    ],
+)
+def test_a_server_whose_processes_do_not_start_ends_with_one_sentence(fresh, program, expected) -> None:
+    start = f"import sys; sys.executable = {program!r}; from casmap.cli.main import main; main()"
+    done = fresh("serve", "--no-browser", "--port", "0", start=start)
+    assert done.sentence() == f"casmap: {expected}\n"
+    assert done.said == ""
 
 
 def test_two_mappings_have_different_names(start, tmp_path_factory, cat) -> None:

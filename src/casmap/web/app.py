@@ -30,6 +30,7 @@ from casmap.web.access import LOOPBACK, Access
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
 from casmap.web.gate import Gate
 from casmap.web.limits import Limits, WorkQueue
+from casmap.web.problems import problem_sentence
 from casmap.web.schema import Alpha, Ending, Failed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
 
 T = TypeVar("T")
@@ -68,7 +69,10 @@ def create_app(
     addresses: bool = False,
     token: str | None = None,
 ) -> FastAPI:
-    """Create the application for mappings by name. hosts, addresses, token: as in `Access`."""
+    """Create the application for mappings by name. hosts, addresses, token: as in `Access`.
+
+    Its processes, `state.opener`, start with the application or before.
+    """
     limits = limits or Limits()
     queue, opener = WorkQueue(limits), Opener(limits.working, limits.pixels)
 
@@ -83,6 +87,7 @@ def create_app(
         summary="Saliency maps of photos: send a photo, get its mask and box. No class has to be given.",
         docs_url=None, redoc_url=None,  # these pages load scripts from other servers
     )  # fmt: skip
+    app.state.opener = opener
     app.add_middleware(Gate, limits=limits, access=Access(hosts, addresses, token))
     default = next(iter(mappers))
     errors: dict[int | str, dict[str, Any]] = {
@@ -231,8 +236,7 @@ def create_app(
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        problems = [f"{'.'.join(map(str, one['loc'][1:])) or 'request'}: {one['msg']}" for one in error.errors()]
-        return JSONResponse({"detail": "; ".join(problems)}, 422)
+        return JSONResponse({"detail": problem_sentence(error.errors()[0])}, 422)
 
     @app.exception_handler(Exception)
     async def failed(_request: Request, _error: Exception) -> JSONResponse:

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
+import numpy as np
 import uvicorn
 from starlette.formparsers import MultiPartParser
 
 from casmap.errors import UserError
 from casmap.inference.mapper import SaliencyMapper, load_mappers
+from casmap.io.images import encode_png
 from casmap.reporting import SILENT, Reporter
 from casmap.web.access import LOOPBACK, host_name
 from casmap.web.app import HEADERS, create_app
@@ -23,6 +25,7 @@ from casmap.web.connections import CONNECTIONS, GRACE, Connection, Server
 from casmap.web.limits import Limits
 
 SHIPPED_NAME = "casmap"
+PIXEL = encode_png(np.zeros((1, 1), np.uint8))
 TOKEN = re.compile(r"[\w.~-]{8,200}", re.ASCII)  # what needs no escape in an address, a header or a cookie
 
 
@@ -55,15 +58,20 @@ def serve(
         app, http=Connection, ws="none", log_level="error", access_log=False, server_header=False,
         headers=list(HEADERS.items()), backlog=CONNECTIONS, timeout_graceful_shutdown=GRACE,
     )  # fmt: skip
-    shown = host_name(allowed_hosts[0]) if allowed else host  # a name that the server accepts
-    address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
-    link = f"{address}?token={chosen}" if chosen else address
-    reporter.message(f"{address if token else link}  (stop with Ctrl-C)")
-    if not local:
-        reporter.warning("Anyone who can reach this machine and has the token can use the server, without encryption.")
-    if browser:
-        threading.Timer(0.5, webbrowser.open, [link]).start()
-    Server(config).run([listening])
+    with app.state.opener as opener:
+        opener.start(limits.working)
+        opener(PIXEL)  # processes that do not start end the command, not every request
+        shown = host_name(allowed_hosts[0]) if allowed else host  # a name that the server accepts
+        address = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}/"
+        link = f"{address}?token={chosen}" if chosen else address
+        reporter.message(f"{address if token else link}  (stop with Ctrl-C)")
+        if not local:
+            reporter.warning(
+                "Anyone who can reach this machine and has the token can use the server, without encryption."
+            )
+        if browser:
+            threading.Timer(0.5, webbrowser.open, [link]).start()
+        Server(config).run([listening])
     reporter.message("Stopped.")
 
 
