@@ -71,6 +71,17 @@ def test_folders_of_heic_files_are_opened_and_mapped(tmp_path) -> None:
     assert (done.written, done.skipped) == (2, [])
 
 
+def test_in_a_folder_a_heic_file_next_to_its_jpeg_is_the_same_picture(tmp_path) -> None:
+    folder = tmp_path / "photos" / "cat"
+    for name in ("1.heic", "2.heic"):
+        heic(folder / name, pixels())
+    PIL.Image.fromarray(pixels()).save(folder / "1.JPG")
+    assert PhotoFolder(tmp_path / "photos").names == ["cat/1.JPG", "cat/2.heic"]
+    assert [path.name for path in find_images([tmp_path / "photos"])] == ["1.JPG", "2.heic"]
+    assert [path.name for path in find_images([folder / "*"])] == ["1.JPG", "2.heic"]
+    assert [path.name for path in find_images([folder / "1.heic"])] == ["1.heic"]  # it was named
+
+
 def test_without_pillow_heif_the_message_names_the_extra(tmp_path, monkeypatch) -> None:
     path = heic(tmp_path / "a.heic", pixels())
     monkeypatch.setitem(sys.modules, "pillow_heif", None)

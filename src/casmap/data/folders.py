@@ -14,7 +14,7 @@ from casmap.annotations.types import AnnotatedObject, Annotations, Kind, Names, 
 from casmap.data.layouts import SPLIT_NAMES, find_layout
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
-from casmap.io.find import UNSUPPORTED_SUFFIXES, links_outside
+from casmap.io.find import UNSUPPORTED_SUFFIXES, links_outside, without_heic_copies
 from casmap.io.images import IMAGE_SUFFIXES, image_size, open_photo
 from casmap.io.outputs import is_output, map_files
 
@@ -201,7 +201,7 @@ def _photos_below(folder: Path, recursive: bool = True) -> list[str]:
         inside = "" if parent == str(folder) else f"{Path(parent).relative_to(folder).as_posix()}/"
         suffixes = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES
         photos = [name for name in files if _suffix(name) in suffixes and name[0] != "." and name not in maps]
-        found += [f"{inside}{name}" for name in photos]
+        found += [f"{inside}{name}" for name in without_heic_copies(photos)]
     try:
         return [name for name in found if (folder / name).is_file()]
     except PermissionError as error:  # the folder may be listed, but not entered

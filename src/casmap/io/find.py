@@ -5,6 +5,7 @@ import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from casmap.errors import UserError
 from casmap.io import heic
@@ -13,15 +14,16 @@ from casmap.io.images import IMAGE_SUFFIXES, is_url
 # Photos that casmap does not open, but reports. Raw files start like TIFF files: Pillow would open their thumbnail.
 RAW_SUFFIXES = (".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf")
 UNSUPPORTED_SUFFIXES = frozenset((*RAW_SUFFIXES, *heic.SUFFIXES)) - IMAGE_SUFFIXES
+AnyPath = TypeVar("AnyPath", str, Path)
 
 
 def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] | None = None) -> list[Path]:
     """List the photos that files, folders and glob patterns name: in the order given, each once.
 
     A file is listed whatever its suffix. A folder is searched recursively. Folders and patterns give their visible
-    files with a photo's suffix, sorted. Raises UserError for a source without photos. Links that lead out of a folder
-    are not followed, and folders that cannot be read are passed over: a sentence for each is added to `left_out`, or
-    raised as UserError if that is None and the folder cannot be read.
+    files with a photo's suffix, sorted, and no HEIC copies of JPEGs. Raises UserError for a source without photos.
+    Links that lead out of a folder are not followed, and folders that cannot be read are passed over: a sentence for
+    each is added to `left_out`, or raised as UserError if that is None and the folder cannot be read.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -53,6 +55,7 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
                 missing = f"{source} does not exist, and no photo matches it as a pattern."
             suffixes = IMAGE_SUFFIXES | UNSUPPORTED_SUFFIXES
             images = [path for path in inside if path.suffix.lower() in suffixes and _is_file(path, note)]
+            images = without_heic_copies(images)
             if source.is_dir():
                 outside = {path for path in inside if links_outside(path, source)}
                 if left_out is not None:
@@ -101,6 +104,20 @@ def _note_closed(pattern: Path, note: Callable[[OSError], None]) -> None:
 def _fixed(pattern: Path) -> Path:
     """The folders of a pattern before its first wildcard."""
     return next(parent for parent in pattern.parents if not glob.has_magic(str(parent)))
+
+
+def without_heic_copies(photos: list[AnyPath]) -> list[AnyPath]:
+    """Return the photos without HEIC files next to a JPEG of the same name, which phones write of the same picture.
+
+    Without the extra `heic` these files are ignored, too: the photos do not depend on what is installed.
+
+    >>> without_heic_copies(["a/1.HEIC", "a/1.jpg", "a/2.heic", "b/1.heic"])
+    ['a/1.jpg', 'a/2.heic', 'b/1.heic']
+    """
+    parts = [os.path.splitext(photo) for photo in photos]
+    jpegs = {stem for stem, suffix in parts if suffix.lower() in (".jpg", ".jpeg")}
+    copies = [suffix.lower() in heic.SUFFIXES and stem in jpegs for stem, suffix in parts]
+    return [photo for photo, copy in zip(photos, copies, strict=True) if not copy]
 
 
 def base_folder(sources: Iterable[str | os.PathLike[str]]) -> Path:
