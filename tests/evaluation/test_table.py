@@ -37,6 +37,7 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import save_mapping
 from casmap.models.network import SaliencyNetwork
+from casmap.reporting import Reporter
 
 SIZE = 48
 CLASSES = ["class-00", "class-01", "class-02", "class-03"]
@@ -326,3 +327,15 @@ def test_masks_alone_give_the_boxes_too(mapping, tmp_path):
         assert one.numbers["LE"] == other.numbers["LE"]
         assert "PxAP" not in one.numbers
         assert "PxAP" in other.numbers
+
+
+def test_photos_without_a_mask_are_left_out_with_a_warning(tmp_path, mapper):
+    write_photos(Scenes(classes=4, photos=8, size=SIZE), tmp_path)
+    for gone in sorted((tmp_path / "masks").rglob("*.png"))[2:5]:
+        gone.unlink()
+    warnings, reporter = [], Reporter()
+    reporter.warning = warnings.append
+    measured = evaluate(tmp_path / "photos", masks=tmp_path / "masks", mapping=mapper, reporter=reporter)
+    left_out = sorted((tmp_path / "photos").rglob("*.*"))[2].relative_to(tmp_path / "photos")
+    assert warnings == [f"Photos without a box or mask, left out: 3 of 8, the first {left_out.as_posix()}."]
+    assert len(measured.rows[0].values["LE"]) == 5

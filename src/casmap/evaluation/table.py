@@ -14,7 +14,7 @@ from casmap.annotations.types import Kind
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.numbers import Number
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
@@ -104,8 +104,8 @@ def evaluate(
         unknown = [label for label in photos.classes if label not in mapper.classes]
         if unknown and mapper.network.predicts and not unseen:
             raise UserError(
-                f"The mapping {name!r} was not trained on the class {unknown[0]!r} of these photos: add unseen "
-                "(--unseen) to measure boxes and masks without the predicted class."
+                f"The mapping {name!r} was not trained on the class {unknown[0]!r} of these photos: add "
+                f"{option('unseen', True)} to measure boxes and masks without the predicted class."
             )
     return compare(photos, mappers, area=area, size=size, reporter=reporter)
 
@@ -120,7 +120,11 @@ def compare(
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
     systems |= FIXED
     rows, central_crop = [], []
-    with reporter.progress("evaluating", 2 * len(annotated_indices(photos)) * len(systems)) as advance:
+    measured = annotated_indices(photos)
+    if left_out := sorted(set(range(len(photos))) - {*measured}):
+        many = f"{len(left_out)} of {len(photos)}"
+        reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
+    with reporter.progress("evaluating", 2 * len(measured) * len(systems)) as advance:
         for name, system in systems.items():
             side = sides.get(name, common)
             rows.append(measure_masks(name, map_photos(system, photos, side, "squash", advance), area))
