@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from casmap import __version__
 from casmap.cli.main import app
+from casmap.cli.train_commands import how_to_continue
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
@@ -196,18 +197,33 @@ def test_a_stopped_command_ends_with_one_sentence(tmp_path, environment, number)
     assert complained == b"Stopped.\n"
 
 
-def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets):
-    arguments = ["train", str(pets), *QUICK, "--steps", "100000", "--out", str(tmp_path / "run")]
+@pytest.mark.parametrize(
+    ("options", "file", "expected"),
+    [
+        ("--first-steps 100000", "tensorboard", "Stopped before the first checkpoint. To start again, run the same"),
+        (
+            "--checkpoint-every 1",
+            "checkpoint.safetensors",
+            "Stopped. To continue from the last checkpoint, run the same",
+        ),
+    ],
+)
+def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets, options, file, expected):
+    arguments = ["train", str(pets), *QUICK, "--steps", "100000", "--out", str(tmp_path / "run"), *options.split()]
     with subprocess.Popen(
         [sys.executable, "-c", START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
     ) as process:
-        while not (tmp_path / "run" / "tensorboard").exists() and process.poll() is None:
+        while not (tmp_path / "run" / file).exists() and process.poll() is None:
             time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         _, complained = process.communicate()
     assert process.returncode == 143
-    assert complained == b"Stopped. To continue from the last checkpoint, run the same command with --resume.\n"
+    assert complained == f"{expected} command with --resume.\n".encode()
     assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_a_training_that_is_stopped_before_it_begins_has_nothing_to_resume(tmp_path):
+    assert how_to_continue(tmp_path / "run").endswith("Run the same command to start again.")
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,7 @@ def test_a_killed_run_continues_and_ends_bit_for_bit_like_one_that_was_not(whole
     assert about == wanted
     assert not list(folder.glob("[!.]*checkpoint*"))
     assert not (folder / "teacher-masks").exists()
+    assert ("it starts again at step 1" in (folder / "run.log").read_text()) == ("before a checkpoint" in death)
 
 
 def test_it_continues_from_its_checkpoint_and_not_from_the_start(killed, tmp_path, monkeypatch) -> None:

@@ -105,8 +105,10 @@ def complain(sentence: str) -> None:
 
 
 @contextmanager
-def if_stopped(sentence: str) -> Iterator[None]:
+def if_stopped(sentence: str | Callable[[], str]) -> Iterator[None]:
     """Say this sentence if the block is stopped by Ctrl-C or SIGTERM and does not say one itself.
+
+    sentence: a function is called when the block is stopped.
 
     >>> try:
     ...     with if_stopped("Stopped. To continue, add --resume."):
@@ -120,7 +122,7 @@ def if_stopped(sentence: str) -> Iterator[None]:
     except Stopped:
         raise
     except KeyboardInterrupt as stop:
-        raise Stopped(sentence) from stop
+        raise Stopped(sentence if isinstance(sentence, str) else sentence()) from stop
 
 
 def end_process(clean_up: Callable[[], None], patience: float = 1.0) -> None:

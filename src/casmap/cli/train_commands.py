@@ -1,5 +1,6 @@
 """`casmap train` and `casmap classifier`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,15 @@ Labels = Annotated[
     Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
 ]
 OldLabels = Annotated[Path | None, typer.Option("--boxes", hidden=True, help="the name of --labels in casmap 0.1.0")]
-RESUME = "Stopped. To continue from the last checkpoint, run the same command with --resume."
+
+
+def how_to_continue(run: Path) -> str:
+    """What a stopped run says: whether there is something to resume."""
+    if not (run / "recipe.json").exists():
+        return "Stopped before the training began: nothing was written. Run the same command to start again."
+    if not any(run.glob("*.safetensors")):
+        return "Stopped before the first checkpoint. To start again, run the same command with --resume."
+    return "Stopped. To continue from the last checkpoint, run the same command with --resume."
 
 
 @with_recipe_options
@@ -28,7 +37,7 @@ def train(
     """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
     from casmap.training import start
 
-    with if_stopped(RESUME):
+    with if_stopped(partial(how_to_continue, out)):
         trained = start.train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
             reporter=reporter, **changes or {},
@@ -55,7 +64,7 @@ def classifier(
     """Train only the initial classifier f(0), for `train --classifier` or `study figure3 --classifier`."""
     from casmap.training import start
 
-    with if_stopped(RESUME):
+    with if_stopped(partial(how_to_continue, out)):
         trained = start.train_classifier(
             data, out=out, recipe=recipe, resume=resume, labels=labels or boxes, split=split, reporter=reporter,
             **changes or {},

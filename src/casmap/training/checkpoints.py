@@ -22,6 +22,7 @@ from casmap.training.distributed import is_lost
 from casmap.training.run import Run
 
 Row = dict[str, float]  # the logged values of one step
+TENSORBOARD = "tensorboard"  # folder with a folder for each stage
 MAX_LOG = 2**30  # bytes of a log: ten million steps
 
 
@@ -93,7 +94,7 @@ class Log:
         self.path = folder / f"{name}.csv"
         self.rows = [row for row in read_log(self.path) if row["step"] <= start] if start else []
         self._tensorboard = SummaryWriter(
-            str(own_folder(own_folder(folder / "tensorboard") / name)), purge_step=start + 1
+            str(own_folder(own_folder(folder / TENSORBOARD) / name)), purge_step=start + 1
         )
 
     def add(self, step: int, **numbers: float) -> None:
@@ -140,6 +141,8 @@ class Resumable:
         self.run, self.steps, self.parts = run, steps, parts
         self.checkpoints = Checkpoints(run.folder, checkpoint, rates)
         self.start = self._restore() if run.resumed else 0
+        if run.resumed and not self.start and (run.folder / TENSORBOARD / log).exists():  # it had begun
+            run.message("The run was stopped before a checkpoint of this stage: it starts again at step 1.")
         self.log = Log(run.folder, log, self.start)
 
     def run_steps(self, label: str, batches: Batches, rows: Iterable[Row], note: Callable[[Row], str]) -> list[Row]:
