@@ -1,5 +1,8 @@
 """Errors whose message names the value that is wrong and says what to do."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class UserError(Exception):
     """An error in the user's input. The command line prints its message and exits with code 2."""
@@ -29,17 +32,34 @@ class Stopped(KeyboardInterrupt):
     """The user or the system stopped a command; the message says what is finished and how to continue."""
 
 
-def option(name: str, value: object = None) -> str:
-    """Write an option the way both Python and the command line spell it, for use in messages.
+_dashes = False  # whether messages spell options as the command line does
 
-    >>> option("first_steps", 480), option("weights", "FILE")
-    ('first_steps = 480 (--first-steps 480)', 'weights = FILE (--weights FILE)')
-    >>> option("pretrained", False), option("resume", True), option("out")
-    ('pretrained = False (--no-pretrained)', 'resume = True (--resume)', 'out (--out)')
+
+@contextmanager
+def command_line() -> Iterator[None]:
+    """Inside the block, messages spell options as the command line does, in all threads.
+
+    >>> with command_line():
+    ...     option("first_steps", 480), option("pretrained", False), option("resume", True), option("out")
+    ('--first-steps 480', '--no-pretrained', '--resume', '--out')
+    """
+    global _dashes
+    before, _dashes = _dashes, True
+    try:
+        yield
+    finally:
+        _dashes = before
+
+
+def option(name: str, value: object = None) -> str:
+    """Spell an option for a message: as a keyword in Python, with dashes inside `command_line`.
+
+    >>> option("first_steps", 480), option("weights", "FILE"), option("resume", True), option("out")
+    ('first_steps=480', "weights='FILE'", 'resume=True', 'out')
     """
     flag = name.replace("_", "-")
-    if value is None:
-        return f"{name} (--{flag})"
+    if not _dashes:
+        return name if value is None else f"{name}={value!r}"
     if isinstance(value, bool):
-        return f"{name} = {value} (--{'' if value else 'no-'}{flag})"
-    return f"{name} = {value} (--{flag} {value})"
+        return f"--{'' if value else 'no-'}{flag}"
+    return f"--{flag}" if value is None else f"--{flag} {value}"

@@ -48,7 +48,7 @@ def test_a_photo_without_objects_has_a_black_mask_which_is_named(tmp_path, ring)
 
 def test_photos_that_would_share_a_mask_are_refused_before_anything_is_written(tmp_path, ring):
     photos = [labelled(tmp_path / "photos", name, ring) for name in ("cat/b.jpg", "cat/a.jpg", "cat/a.png")]
-    with pytest.raises(UserError, match=r"cat/a\.png: rename them, or choose another --format\.$"):
+    with pytest.raises(UserError, match=r"cat/a\.png: rename them, or choose another format\.$"):
         FORMATS["masks"].write(photos, ["cat"], tmp_path / "out", WriteOptions())
     assert not (tmp_path / "out").exists()
 

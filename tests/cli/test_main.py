@@ -13,7 +13,7 @@ import PIL.Image
 import pytest
 from typer.main import get_command
 
-from casmap import __version__
+from casmap import UserError, __version__, train
 from casmap.cli.main import app
 from casmap.cli.train_commands import how_to_continue
 from casmap.data.folders import PhotoFolder
@@ -528,7 +528,7 @@ def test_train_refuses_bad_options(casmap, pets, options, word, files):
 @pytest.mark.parametrize("option", ["classifier-lr", "mapping-lr", "momentum", "first-lr", "first-decay"])
 def test_train_refuses_numbers_below_zero(casmap, pets, option, files):
     before = files(pets.parent)
-    assert option.replace("-", "_") in casmap("train", "pets", *QUICK, f"--{option}", "-1").sentence()
+    assert f"--{option} must be" in casmap("train", "pets", *QUICK, f"--{option}", "-1").sentence()
     assert files(pets.parent) == before
 
 
@@ -596,6 +596,23 @@ def test_a_run_whose_recipe_is_damaged_is_not_resumed(casmap, pets, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "recipe.json").write_text("{")
     assert "recipe.json" in casmap("train", "pets", "--resume", "--out", "run").sentence()
+
+
+@pytest.mark.parametrize(
+    ("options", "flags", "python", "line"),
+    [
+        ({"first_steps": -1}, "--first-steps -1", "first_steps must be between 0", "--first-steps must be between 0"),
+        ({"reuse_masked": True, "masked_in": 1}, "--reuse-masked --masked-in 1", "masked_in=0", "--masked-in 0"),
+    ],
+)
+def test_a_message_spells_options_as_python_or_as_the_command_line(options, flags, python, line, casmap):
+    with pytest.raises(UserError) as raised:
+        train("photos", **options)
+    assert python in str(raised.value)
+    assert "--" not in str(raised.value)
+    sentence = casmap("train", "photos", *flags.split()).sentence()
+    assert line in sentence
+    assert "_" not in sentence
 
 
 def test_a_mapping_for_other_classes_needs_unseen(casmap, mapping, fresh):

@@ -105,7 +105,7 @@ def test_more_unreadable_photos_than_the_limit_are_an_error(folder) -> None:
     readable.image(3)
     with pytest.raises(
         UserError,
-        match=r"2 of 20 photos cannot be read, more than the limit of 0\.05 of them .*--unreadable.*/a/",
+        match=r"2 of 20 photos cannot be read, more than the limit of 0\.05 of them .*unreadable.*/a/",
     ) as caught:
         readable.image(7)
     assert "\n" not in str(caught.value)

@@ -350,5 +350,5 @@ def test_a_device_that_is_not_there_is_refused(mapping, device):
 
 def test_a_missing_shipped_mapping_is_reported(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("casmap.inference.mapper.SHIPPED", tmp_path / "casmap.onnx")
-    with pytest.raises(UserError, match=r"shipped mapping is missing: .*\(--mapping\)"):
+    with pytest.raises(UserError, match="shipped mapping is missing: reinstall casmap, or give a mapping"):
         SaliencyMapper.load()

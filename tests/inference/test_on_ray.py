@@ -119,7 +119,7 @@ def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None
     kept = tmp_path / OPTIONS
     for _ in range(2):
         keep_options(kept, options_of(paths, mapping, 1.0, PART))
-    with pytest.raises(UserError, match=r"was started with alpha = 1\.0, not 0\.5: choose another --out"):
+    with pytest.raises(UserError, match=r"was started with alpha = 1\.0, not 0\.5: choose another folder \(out\)"):
         keep_options(kept, options_of(paths, mapping, 0.5, PART))
     with pytest.raises(UserError, match="was started with photos = "):
         keep_options(kept, options_of(paths[1:], mapping, 1.0, PART))

@@ -313,7 +313,9 @@ def test_maps_of_another_classifier_or_other_photos_are_not_taken(folder, table,
     rest = {"mappings": [folder / "mine" / "mapping.safetensors"], "out": tmp_path / "out", "only": ["CAM"]}
     photos, same = str(folder / "scenes" / "photos"), str(folder / "classifier.safetensors")
     masks = folder / "scenes" / "masks"
-    with pytest.raises(UserError, match=r"out was started with classifier = '\w{8}', not '\w{8}': .* another --out"):
+    with pytest.raises(
+        UserError, match=r"out was started with classifier = '\w{8}', not '\w{8}': .* another folder \(out\)"
+    ):
         run_table1(photos, classifier=str(other), masks=masks, size=SIZE, **rest)
     with pytest.raises(UserError, match="was started with size = 64, not 128"):
         run_table1(photos, classifier=same, masks=masks, size=2 * SIZE, **rest)

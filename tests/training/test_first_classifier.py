@@ -128,7 +128,7 @@ def test_plain_weights_of_another_number_of_classes_are_no_classifier(tmp_path, 
     _backbone(tmp_path / "w.safetensors", classes=1000)
     with pytest.raises(
         UserError,
-        match=r"not a test_resnet for the 4 classes of the photos.*new head, use weights = FILE \(--weights FILE\)",
+        match=r"not a test_resnet for the 4 classes of the photos.*new head, use weights='FILE'",
     ):
         _first(photos, tmp_path / "run", given=str(tmp_path / "w.safetensors"))
 
@@ -185,7 +185,7 @@ def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
 
 
 def test_random_weights_must_be_trained(tmp_path, photos) -> None:
-    with pytest.raises(UserError, match=r"must be trained: set first_steps = 480 \(--first-steps 480\)"):
+    with pytest.raises(UserError, match=r"must be trained: set first_steps=480"):
         _first(photos, tmp_path / "run", RECIPE.replace(first_steps=0))
     assert not (tmp_path / "run").exists()
 
@@ -227,7 +227,7 @@ def test_weights_that_do_not_fit_are_one_sentence_and_change_nothing(tmp_path, k
 def test_pretrained_weights_out_of_reach_are_one_sentence(tmp_path, photos, monkeypatch) -> None:
     monkeypatch.setattr(first, "weights_reachable", lambda backbone: False)  # no network in tests
     with pytest.raises(
-        UserError, match=r"weights of test_resnet cannot be downloaded.*--weights FILE.*--no-pretrained"
+        UserError, match=r"weights of test_resnet cannot be downloaded.*weights='FILE'.*pretrained=False"
     ):
         _first(photos, tmp_path / "run", RECIPE.replace(pretrained=True))
     assert not (tmp_path / "run").exists()

@@ -265,7 +265,7 @@ def test_a_recipe_that_builds_on_no_recipe_is_refused(tmp_path, base) -> None:
 
 
 def test_what_the_mask_keeps_has_no_pass_to_be_reused():
-    with pytest.raises(UserError, match=r"reuse_masked needs masked_in = 0 \(--masked-in 0\), not "):
+    with pytest.raises(UserError, match=r"reuse_masked needs masked_in=0, not "):
         PAPER.replace(reuse_masked=True, masked_in=1.0)
 
 

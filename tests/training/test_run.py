@@ -22,7 +22,7 @@ def test_a_folder_that_holds_a_run_is_not_used_again(tmp_path) -> None:
     _start(tmp_path / "run")
     with pytest.raises(
         UserError,
-        match=r"already holds a run: continue it with resume = True \(--resume\), or .* another folder, out \(--out\)",
+        match=r"already holds a run: continue it with resume=True, or choose another folder \(out\)",
     ):
         Run(tmp_path / "run", QUICK.replace(seed=1))
 

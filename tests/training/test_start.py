@@ -43,7 +43,7 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
 ) -> None:
     photos = make_folder(tmp_path / "photos")
     options = {**CPU, "backbone": backbone, "pretrained": False, "second_stage_steps": 5}
-    with pytest.raises(UserError, match=r"second_stage_steps = 0 \(--second-stage-steps 0\)"):
+    with pytest.raises(UserError, match="set second_stage_steps=0"):
         train(photos, out=tmp_path / "run", recipe="quick", **options)
     assert not (tmp_path / "run").exists()
 

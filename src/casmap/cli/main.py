@@ -17,7 +17,7 @@ from casmap.cli.extract_commands import annotate, extract
 from casmap.cli.study_commands import study
 from casmap.cli.tool_commands import demo, doctor, export, serve
 from casmap.cli.train_commands import classifier, train
-from casmap.errors import Stopped, UserError
+from casmap.errors import Stopped, UserError, command_line
 from casmap.install_hint import install_hint
 from casmap.io.memory import reuse_memory
 from casmap.version import __version__
@@ -65,7 +65,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     terminated = _end_like_ctrl_c()
     try:
-        app()
+        with command_line():
+            app()
     except UserError as error:
         complain(LOWER if lacks_memory(error.__cause__) else str(error))
         sys.exit(2)

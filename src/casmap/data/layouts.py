@@ -8,7 +8,7 @@ from pathlib import Path
 from casmap.annotations.format import FORMATS
 from casmap.annotations.formats import coco, csv, voc
 from casmap.annotations.types import Annotations, Names
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, refuse_link
 
 SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
@@ -36,7 +36,7 @@ def find_layout(root: Path, boxes: Path | None = None, split: str | None = None)
     for kind, recognise in LAYOUTS.items():
         if (layouts := recognise(root)) is not None:
             if boxes is not None:
-                raise UserError(f"{root} is {kind} with its own annotations: leave out --boxes.")
+                raise UserError(f"{root} is {kind} with its own annotations: leave out {option('boxes')}.")
             return layouts[_choose(root, list(layouts), split)]()
     if (splits := _split_folders(root)) or split is not None:
         root /= _choose(root, splits, split)
@@ -165,7 +165,7 @@ def _choose(root: Path, splits: list[str], split: str | None) -> str:
     """Return the split to open, or raise UserError if it is ambiguous or does not exist."""
     named = [name for name in splits if name]
     if split is None and len(named) > 1:
-        raise UserError(f"{root} has the splits {', '.join(named)}: choose one with --split.")
+        raise UserError(f"{root} has the splits {', '.join(named)}: choose one with {option('split')}.")
     if split is None and splits:
         return splits[0]
     if split is None or split not in named:

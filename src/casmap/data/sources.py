@@ -7,7 +7,7 @@ from casmap.data.folders import OptionalPath, PhotoFolder
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import MAX_CLASSES, Half, Scenes, Variant
 from casmap.data.shards import Shards, are_shards
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 
 HELD_OUT = 1_000_000  # added to the seed of scenes for evaluation, so that none of them was used for training
 _NUMBERS = {
@@ -36,7 +36,9 @@ def open_photos(
     if name != "scenes" or Path(data).is_dir():
         return PhotoFolder(data, boxes, masks, parts, split)
     if boxes or masks or parts:
-        raise UserError("scenes have their own boxes, masks and parts: leave out --boxes, --masks and --parts.")
+        raise UserError(
+            f"scenes have their own annotations: leave out {', '.join(map(option, ('boxes', 'masks', 'parts')))}."
+        )
     if split:
         raise UserError("scenes have no splits: use another seed instead, as in scenes:seed=1.")
     known = _scene_options(options)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
 from casmap.evaluation.localization import center_mask, continuous_f1, localization_error, mask_iou, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
@@ -60,7 +60,8 @@ def annotated_indices(photos: PhotoSet) -> list[int]:
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
     if not found:
         raise UserError(
-            "None of these photos has a box or a mask, so there is nothing to evaluate against: add --boxes or --masks."
+            "None of these photos has a box or a mask, so there is nothing to evaluate against: add "
+            f"{option('boxes')} or {option('masks')}."
         )
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from casmap.errors import Stopped, UnreadableImage, UserError
+from casmap.errors import Stopped, UnreadableImage, UserError, option
 from casmap.inference.components import binary_mask, is_flat, largest_box
 from casmap.inference.map_folder import MapFolder, describe_options
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
@@ -66,7 +66,7 @@ def extract(
     """
     out = Path(out)
     if batch < 1:
-        raise UserError(f"batch (--batch) must be at least 1, not {batch}.")
+        raise UserError(f"{option('batch')} must be at least 1, not {batch}.")
     views = [views] if isinstance(views, str) else views
     if unknown := [view for view in views if view not in VIEWS]:
         raise UserError(f"There is no view {unknown[0]!r}: choose from {', '.join(VIEWS)}.")

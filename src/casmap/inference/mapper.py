@@ -103,11 +103,11 @@ class SaliencyMapper:
             from casmap.models.onnx_network import load_onnx
 
             if path is None and not Path(SHIPPED).exists():
-                raise UserError("The shipped mapping is missing: reinstall casmap or give a mapping (--mapping).")
+                raise UserError("The shipped mapping is missing: reinstall casmap, or give a mapping.")
             onnx = load_onnx(Path(path or SHIPPED), device, threads)
             return cls(onnx, onnx.about["size"], onnx.about)
         if Path(path).is_file() and Path(path).suffix != ".safetensors":
-            raise UserError(f"{path} is not a mapping: give a .safetensors or .onnx file (--mapping).")
+            raise UserError(f"{path} is not a mapping: give a .safetensors or .onnx file.")
         from casmap.models.class_names import titles_of
         from casmap.models.classifier import find_device  # imports torch
         from casmap.models.files import load_mapping

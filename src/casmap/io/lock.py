@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.reporting import SILENT, Reporter
 
 LOCK = ".casmap.lock"
@@ -34,7 +34,7 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
         held = _acquire(folder / LOCK, reporter)
     except OSError as error:
         if folder.is_file():
-            raise UserError(f"{folder} is a file: give a folder to write to (--out).") from error
+            raise UserError(f"{folder} is a file: give a folder to write to ({option('out')}).") from error
         raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
     try:
         yield
@@ -72,7 +72,7 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
             holder = _holder(file)
             os.close(file)
             raise UserError(
-                f"{path.parent} is in use by {holder}: wait until it ends, or choose another output folder (--out)."
+                f"{path.parent} is in use by {holder}: wait until it ends, or choose another folder ({option('out')})."
             ) from None
         except OSError as error:  # ENOLCK, ENOTSUP
             os.close(file)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.journal import from_json, map_names, photo_of, read_journal
 from casmap.io.reading import MAX_ANNOTATIONS, read_bytes, reading
 
@@ -29,7 +29,9 @@ def read_boxes(path: Path) -> dict[str, dict[str, Any]]:
     with reading(path):
         content = read_bytes(path, MAX_ANNOTATIONS)
     for number, text in enumerate(content.splitlines(), 1):
-        with reading(path, f"{path}: line {number} was not written by casmap; choose another --out."):
+        with reading(
+            path, f"{path}: line {number} was not written by casmap; choose another folder ({option('out')})."
+        ):
             line = from_json(text)
             found[photo_of(line)] = line
     return found

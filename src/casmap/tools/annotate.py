@@ -9,7 +9,7 @@ from typing import get_args
 
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.inference.folder import to_map
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import SMALLEST, objects_of
@@ -49,18 +49,20 @@ def annotate(
     out, form = Path(out), FORMATS[format]
     with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
-            raise UserError(f"{out} is not empty: choose another folder (--out).")
+            raise UserError(f"{out} is not empty: choose another folder ({option('out')}).")
         photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
         paths, skipped = to_map(photos)
         opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
         if classes not in get_args(Classes):
-            raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
+            raise UserError(f"{option('classes')} must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
         if isinstance(mapping, SaliencyMapper):
             mapper = mapping
         else:
             mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
         if classes == "predicted" and not mapper.network.predicts:
-            raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
+            raise UserError(
+                f"This mapping predicts no classes: use {option('classes', 'folder')} or {option('classes', 'none')}."
+            )
         base = base_folder(photos)
         names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
         loose = [name for name in names.values() if len(name.parts) == 1]

@@ -12,7 +12,7 @@ import torch
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Subset
 from casmap.data.sources import open_photos
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.evaluation.evaluate import annotated_indices
 from casmap.evaluation.localization import mask_iou
 from casmap.inference.mapper import SaliencyMapper
@@ -128,7 +128,7 @@ def train_on_corrections(
 def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Reporter) -> Path:
     path = out / "mapping.safetensors"
     if path.exists():
-        raise UserError(f"{path} exists already: choose another --out.")
+        raise UserError(f"{path} exists already: choose another folder ({option('out')}).")
     network, about = load_mapping(mapping)
     corrected = Corrected(photos)
     if len(corrected) < ENOUGH:

@@ -144,7 +144,7 @@ def estimate_duration(
     reporter.message(f"Estimated time: about {duration(seconds)} ({times.algorithm:.2f} s per step of Algorithm 1).")
     if seconds > DAY:
         reporter.warning(
-            "Training will take days on this machine. A smaller backbone, size or steps, or the recipe quick, is "
+            "Training will take days on this machine. A smaller backbone or size, fewer steps or the recipe quick are "
             f"faster. A stopped run continues with {option('resume', True)}."
         )
     return seconds

@@ -86,7 +86,8 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
     if accuracy is not None and accuracy < WARN_BELOW:
         run.warning(
             f"f(0) has an accuracy of only {accuracy:.0%}, and the mapping learns only from photos that it classifies "
-            f"correctly. Use pretrained weights, {option('weights', 'FILE')}, more photos, or more first_steps."
+            f"correctly. Use pretrained weights, {option('weights', 'FILE')}, more photos, or a higher "
+            f"{option('first_steps')}."
         )
     return classifier, f"{origin}{' and '.join(parts)}."
 

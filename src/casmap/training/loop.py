@@ -147,8 +147,8 @@ def run_algorithm1(
     area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warning(
-            f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} (--area). Train for "
-            "more steps (--steps)."
+            f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} "
+            f"({option('area')}). Train for more steps ({option('steps')})."
         )
     encoder = state.mapping.encoder or state.classifier
     predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify

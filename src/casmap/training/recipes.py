@@ -117,15 +117,19 @@ class Recipe:
         find_thinning(self.thinning, self.period)
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise UserError(f"{name} must be one of {', '.join(allowed)}, not {shown(getattr(self, name))}.")
+                raise UserError(
+                    f"{option(name)} must be one of {', '.join(allowed)}, not {shown(getattr(self, name))}."
+                )
         for entry in dataclasses.fields(self):
             value, between = getattr(self, entry.name), entry.metadata["between"]
             if value is not None and between and not between[0] <= value <= between[1]:  # nan is in no range
-                raise UserError(f"{entry.name} must be between {between[0]:g} and {between[1]:g}, not {value:g}.")
+                raise UserError(
+                    f"{option(entry.name)} must be between {between[0]:,} and {between[1]:,}, not {value:g}."
+                )
         if self.lambda_r is not None and self.area is not None:
-            raise UserError("Set lambda_r or area, not both: area adjusts lambda_r.")
+            raise UserError(f"Set {option('lambda_r')} or {option('area')}, not both: the second adjusts the first.")
         if self.reuse_masked and self.masked_in:
-            raise UserError(f"reuse_masked needs {option('masked_in', 0)}, not {self.masked_in:g}.")
+            raise UserError(f"{option('reuse_masked')} needs {option('masked_in', 0)}, not {self.masked_in:g}.")
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
                 "The second stage needs an encoder that classifies, which a separate encoder does not: "
@@ -245,11 +249,11 @@ def _typed(name: str, value: Any, wanted: Any) -> Any:
     """Check a value against the type of its option; an int is accepted for a float."""
     kinds = [str] if get_origin(wanted) is Literal else list(get_args(wanted) or (wanted,))
     if type(value) is int and abs(value) >= 10**18:
-        raise UserError(f"The option {name} cannot be {shown(value)}: a number has at most 18 digits.")
+        raise UserError(f"The option {option(name)} cannot be {shown(value)}: a number has at most 18 digits.")
     if float in kinds and (type(value) is int or type(value) is str):  # YAML reads 1e-3 as text
         with suppress(ValueError):
             return float(value)
     if type(value) not in kinds:  # exact types: True is not an int here
         types = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        raise UserError(f"The option {name} cannot be {shown(value)}: its type is {types}.")
+        raise UserError(f"The option {option(name)} cannot be {shown(value)}: its type is {types}.")
     return value

@@ -106,7 +106,7 @@ class Run:
 def holds_run(folder: Path) -> UserError:
     """The error for a new run in the folder of another one."""
     resume, out = option("resume", True), option("out")
-    return UserError(f"{folder} already holds a run: continue it with {resume}, or choose another folder, {out}.")
+    return UserError(f"{folder} already holds a run: continue it with {resume}, or choose another folder ({out}).")
 
 
 def saved_recipe(path: Path) -> Recipe:

@@ -10,7 +10,7 @@ from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
 from casmap.annotations.regions import open_mask, rasterize
 from casmap.annotations.types import NO_RECORD, Annotations, PhotoRecord
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
 from casmap.io.names import read_name
@@ -38,7 +38,9 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     """Write masks/, with 255 inside objects."""
     paths = [(out / FOLDER / read_name(photo.name)).with_suffix(".png") for photo in photos]
     if shared := [path for path, uses in Counter(paths).items() if uses > 1]:
-        raise UserError(f"Several photos have the same mask file {shared[0]}: rename them, or choose another --format.")
+        raise UserError(
+            f"Several photos have the same mask file {shared[0]}: rename them, or choose another {option('format')}."
+        )
     for photo, path in zip(photos, paths, strict=True):
         mask = np.zeros((photo.height, photo.width), np.uint8)
         for one in photo.objects:

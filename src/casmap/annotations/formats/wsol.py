@@ -26,7 +26,7 @@ from casmap.annotations.types import (
     Size,
     Skipped,
 )
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.atomic import write_whole
 from casmap.io.names import read_name
 from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, refuse_link
@@ -147,7 +147,8 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     for photo in photos:
         if "," in photo.name or photo.name.splitlines() != [photo.name.strip()]:
             raise UserError(
-                f"The text files of wsolevaluation cannot represent the name {photo.name!r}: choose another --format."
+                f"The text files of wsolevaluation cannot represent the name {photo.name!r}: choose another "
+                f"{option('format')}."
             )
     files: dict[str, list[list[Any]]] = {
         "image_ids.txt": [[photo.name] for photo in photos],
