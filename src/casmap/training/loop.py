@@ -29,7 +29,7 @@ from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
 from casmap.training.scores import SCORES
 from casmap.training.second_stage import CHECKPOINT as SECOND_STAGE_CHECKPOINT
-from casmap.training.second_stage import MASKS, train_second_stage
+from casmap.training.second_stage import MASKS, suffix_of, train_second_stage
 from casmap.training.thinning import find_thinning
 
 FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
@@ -90,18 +90,31 @@ def train_mapping(
             else:
                 training = run_algorithm1(photos, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
-                network, area = train_second_stage(load_mapping(casm_path)[0], photos, run)
-                training |= {"area": area}
-                save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+                run_second_stage(photos, run, training, casm_path, path)
+                training = read_training(path)
             run.processes.wait()
-        for name in (CHECKPOINT, SECOND_STAGE_CHECKPOINT):
-            Checkpoints(run.folder, name).remove()
-        shutil.rmtree(run.folder / MASKS, ignore_errors=True)
+        Checkpoints(run.folder, CHECKPOINT).remove()
+        for number in range(1, recipe.second_stage_rounds + 1):
+            Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
+            shutil.rmtree(run.folder / (MASKS + suffix_of(number)), ignore_errors=True)
     warn_of_skipped(photos, run)
     return TrainingResult(
         mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
         verdict=verdict_on(training["area"], run.warnings), **training,
     )  # fmt: skip
+
+
+def run_second_stage(photos: PhotoSet, run: Run, training: dict[str, Any], casm_path: Path, path: Path) -> None:
+    """Run all rounds of the second stage that are not finished; each saves its mapping, the last one to `path`."""
+    before, recipe = casm_path, run.recipe
+    for number in range(1, recipe.second_stage_rounds + 1):
+        after = path if number == recipe.second_stage_rounds else run.folder / f"round-{number}.safetensors"
+        if not (run.resumed and after.exists()):
+            network, about = load_mapping(before)
+            network, area = train_second_stage(network, about["size"], photos, run, number)
+            saved = {"size": recipe.size, "recipe": recipe.options(), "training": training | {"area": area}}
+            save_mapping(after, network, saved)
+        before = after
 
 
 def read_training(path: Path) -> dict[str, Any]:

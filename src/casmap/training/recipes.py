@@ -100,6 +100,10 @@ class Recipe:
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
+    cam_scales: int = _option(
+        1, "number of image sizes over which class activation maps are averaged: cam_size, each next one / √2", 1, 5)
+    second_stage_rounds: int = _option(
+        1, "rounds of the second stage: from the second on, with the masks of the round before (self-training)", 1, 9)
     algorithm_size: int | None = _option(
         None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
