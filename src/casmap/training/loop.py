@@ -14,8 +14,9 @@ import torch
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
+from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
-from casmap.models.decoder import Mapping
+from casmap.models.decoder import Decoder, Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.models.split import Learner, Tail, split
@@ -82,16 +83,19 @@ def train_mapping(
             run.message(f"This run is finished: {path}")
             training = read_training(path)
         else:
+            if recipe.masks_from is not None and run.processes.ranks > 1:
+                raise UserError(f"{option('masks_from')} needs one process: there is no Algorithm 1 to share.")
             first, origin = first_classifier(photos, run, classifier)
             run.message(f"Initial classifier: {origin}")
             casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
-            if run.resumed and casm_path.exists():
+            if recipe.masks_from is not None:
+                training = {"origin": origin, "steps": 0, "lambda_r": 0.0}
+            elif run.resumed and casm_path.exists():
                 training = read_training(casm_path)
             else:
                 training = run_algorithm1(photos, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
-                run_second_stage(photos, run, training, casm_path, path)
-                training = read_training(path)
+                training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
         Checkpoints(run.folder, CHECKPOINT).remove()
         for number in range(1, recipe.second_stage_rounds + 1):
@@ -104,17 +108,27 @@ def train_mapping(
     )  # fmt: skip
 
 
-def run_second_stage(photos: PhotoSet, run: Run, training: dict[str, Any], casm_path: Path, path: Path) -> None:
-    """Run all rounds of the second stage that are not finished; each saves its mapping, the last one to `path`."""
-    before, recipe = casm_path, run.recipe
+def run_second_stage(
+    photos: PhotoSet, run: Run, training: dict[str, Any], first: Classifier, casm_path: Path
+) -> dict[str, Any]:
+    """Run the rounds of the second stage that are not finished, and save the mapping of each; returns the summary."""
+    recipe = run.recipe
+    if recipe.masks_from is None:
+        network, about = load_mapping(casm_path)
+        teacher = SaliencyMapper(to_device(network, run.device), about["size"])
+    else:
+        network = SaliencyNetwork(first, Decoder(first.stage_channels), list(photos.classes), predicts=True)
+        given = SaliencyMapper.load(None if recipe.masks_from == "shipped" else recipe.masks_from)
+        teacher = SaliencyMapper(given.network, recipe.size)  # fits objects better than at its own, smaller size
     for number in range(1, recipe.second_stage_rounds + 1):
-        after = path if number == recipe.second_stage_rounds else run.folder / f"round-{number}.safetensors"
-        if not (run.resumed and after.exists()):
-            network, about = load_mapping(before)
-            network, area = train_second_stage(network, about["size"], photos, run, number)
-            saved = {"size": recipe.size, "recipe": recipe.options(), "training": training | {"area": area}}
-            save_mapping(after, network, saved)
-        before = after
+        is_last = number == recipe.second_stage_rounds
+        path = run.folder / ("mapping.safetensors" if is_last else f"round-{number}.safetensors")
+        if not (run.resumed and path.exists()):
+            trained, measured = train_second_stage(network, teacher, photos, run, number)
+            training = measured | training | {"area": measured["area"]}
+            save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+        teacher = SaliencyMapper.load(path, str(run.device))
+    return training
 
 
 def read_training(path: Path) -> dict[str, Any]:

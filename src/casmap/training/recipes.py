@@ -100,6 +100,8 @@ class Recipe:
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
+    masks_from: str | None = _option(
+        None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
     cam_scales: int = _option(
         1, "number of image sizes over which class activation maps are averaged: cam_size, each next one / √2", 1, 5)
     second_stage_rounds: int = _option(
@@ -140,6 +142,8 @@ class Recipe:
             raise UserError(f"Erasing features needs {option('encoder', 'first')}, not {self.encoder}.")
         if self.erase == "features" and self.reuse_masked:
             raise UserError(f"reuse_masked needs {option('erase', 'pixels')}, not features.")
+        if self.masks_from is not None and not self.second_stage_steps:
+            raise UserError(f"{option('masks_from')} needs a second stage: set {option('second_stage_steps', 600)}.")
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
                 "The second stage needs an encoder that classifies, which a separate encoder does not: "
@@ -180,7 +184,9 @@ class Recipe:
         return options | {name: accepted for name, (accepted, _) in REMOVED.items()} | last
 
     def total_steps(self, photos: int) -> int:
-        """The number of steps of Algorithm 1 for this number of photos."""
+        """The number of steps of Algorithm 1 for this number of photos; none with masks_from."""
+        if self.masks_from is not None:
+            return 0
         return self.steps or self.epochs * self.steps_in_epoch(photos, self.epoch_share)
 
     def total_first_steps(self, photos: int) -> int:

@@ -9,12 +9,13 @@ the true label, locates the object but marks only its most discriminative part. 
 docs/experiments.md. Pseudo-masks use each photo's label; the trained mapping does not need it.
 
 A large image shows the parts of a large object, a small one the whole: with cam_scales > 1, M_y is the mean over sizes.
-With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x).
+With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x). With
+masks_from, the masks of another mapping replace those of Algorithm 1.
 """
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from torch.optim import Optimizer
 from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
+from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.reading import reading
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
@@ -39,6 +41,7 @@ from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
+from casmap.training.score import mask_out
 
 Indices = npt.NDArray[np.int64]
 
@@ -68,12 +71,9 @@ class PseudoMasks:
         mask: npt.NDArray[np.uint8] = self._files[file][row]
         return mask
 
-    def make(self, photos: PhotoSet, network: SaliencyNetwork, side: int, run: Run) -> "PseudoMasks":
-        """Make the masks of whole photos; a resumed run makes only the files that are missing.
-
-        side: of the images from which the network computes its masks.
-        """
-        agreements_of = partial(_agreements, photos=photos, network=network, side=side, run=run)
+    def make(self, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run) -> "PseudoMasks":
+        """Make the masks of whole photos; a resumed run makes only the files that are missing."""
+        agreements_of = partial(_agreements, photos=photos, encoder=encoder, teacher=teacher, run=run)
         starts = range(0, len(self.wanted), FILE)
         with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
             cut: float | None = None
@@ -97,15 +97,15 @@ class PseudoMasks:
 
 
 def _agreements(
-    chosen: Indices, photos: PhotoSet, network: SaliencyNetwork, side: int, run: Run
+    chosen: Indices, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run
 ) -> tuple[Tensor, Tensor]:
-    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of the network's masks."""
-    agreements, areas, sizes = [], [], (side, *cam_sizes(run.recipe))
+    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of the teacher's masks."""
+    agreements, areas, sizes = [], [], (teacher.size, *cam_sizes(run.recipe))
     with torch.no_grad():
-        for labels, arrays in whole_photos(photos, chosen, sizes, BATCH):
-            small, *others = (normalised(images, network.mean, network.std).to(run.device) for images in arrays)
-            masks = network(small)[0]
-            cams = [class_activation(network.encoder, images, labels.to(run.device))[:, None] for images in others]
+        for labels, (small, *others) in whole_photos(photos, chosen, sizes, BATCH):
+            masks = torch.from_numpy(teacher.masks(small)[0])[:, None].to(run.device)
+            images = (normalised(each, encoder.mean, encoder.std).to(run.device) for each in others)
+            cams = [class_activation(encoder, each, labels.to(run.device))[:, None] for each in images]
             agreements.append(agreement(masks, cams))
             areas.append(masks.mean(dim=(1, 2, 3)))
     return torch.cat(agreements), torch.cat(areas)
@@ -166,12 +166,12 @@ class PhotosWithMasks(PhotoSet):
 
 
 def train_second_stage(
-    network: SaliencyNetwork, side: int, photos: PhotoSet, run: Run, number: int = 1
-) -> tuple[SaliencyNetwork, float]:
-    """Train a new decoder on the same, fixed encoder: AdamW, a warm-up and a cosine decay.
+    network: SaliencyNetwork, teacher: SaliencyMapper, photos: PhotoSet, run: Run, number: int = 1
+) -> tuple[SaliencyNetwork, dict[str, float]]:
+    """Train a new decoder on the network's fixed encoder: AdamW, a warm-up and a cosine decay.
 
-    side: of the images from which the given network computes the masks. number: of the round, from 1.
-    Returns the mapping and its mean mask area over training photos.
+    teacher: gives the masks m(x) for the pseudo-masks. number: of the round, from 1.
+    Returns the mapping, and its mean mask area and accuracies over training crops.
     """
     to_device(network, run.device).eval().requires_grad_(False)
     recipe, steps, suffix = run.recipe, run.recipe.second_stage_steps, suffix_of(number)
@@ -179,7 +179,7 @@ def train_second_stage(
     used, without_masks = np.zeros(len(photos), bool), _batches(network, photos, recipe, seed)
     for step in range(steps):
         used[without_masks.indices(step)] = True
-    masks = PseudoMasks(run.folder / (MASKS + suffix), np.flatnonzero(used)).make(photos, network, side, run)
+    masks = PseudoMasks(run.folder / (MASKS + suffix), np.flatnonzero(used)).make(photos, network.encoder, teacher, run)
     batches = _batches(network, PhotosWithMasks(photos, masks), recipe, seed)
     torch.manual_seed(recipe.seed)
     decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device).train()
@@ -197,10 +197,20 @@ def train_second_stage(
 
     stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
+    return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
+
+
+def _measure(network: SaliencyNetwork, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """Mean mask area, and the accuracy of the encoder on clean and on masked-out images (N, 4, H, W)."""
+    rows = []
     with torch.no_grad():
-        measured = batches.between(0, min(AREA_BATCHES, steps), run.device)
-        areas = [float(trained(images[:, :3])[0].mean()) for images, _ in measured]
-    return trained, sum(areas) / len(areas)
+        for images, labels in batches:
+            masks, logits = network(images[:, :3])
+            masked = network.encoder(mask_out(images[:, :3], masks))
+            right = [(each.argmax(dim=1) == labels).float().mean() for each in (logits, masked)]
+            rows.append(torch.stack([masks.mean(), *right]))
+    means = torch.stack(rows).mean(dim=0).tolist()
+    return dict(zip(("area", "accuracy", "masked_accuracy"), means, strict=True))
 
 
 def suffix_of(number: int) -> str:
