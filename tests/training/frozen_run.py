@@ -1,7 +1,7 @@
 """A run whose batch norms are all frozen, the decoder's too: python frozen_run.py CLASSIFIER OUT, or under torchrun.
 
-With a third argument they are not frozen. At the end each process writes its weights beside OUT: the lines of two
-processes would be mixed in one pipe.
+With the third argument "free" they are not frozen; with "features" they are, and features are erased. At the end each
+process writes its weights beside OUT: the lines of two processes would be mixed in one pipe.
 """
 
 import shutil
@@ -27,10 +27,13 @@ class Frozen(Mapping):
 
 
 if __name__ == "__main__":
-    classifier, out, *free = sys.argv[1:]
+    classifier, out, *kind = sys.argv[1:]
+    free = kind == ["free"]
     recipe = QUICK.replace(
         size=32, batch=8, steps=20, period=3, sample_limit=4, threads=1, freeze_batch_norm=not free, checkpoint_every=6
     )  # fmt: skip
+    if kind == ["features"]:
+        recipe = recipe.replace(erase="features", score="activation", masked_in=0.5, sharpness=0.3)
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         run = Run(folder, recipe, processes=processes)
         train_mapping(Scenes(classes=4, photos=32, size=32), run, classifier, Mapping if free else Frozen)

@@ -89,11 +89,12 @@ def two(first, tmp_path_factory) -> Path:
     return out
 
 
-def test_two_processes_take_the_steps_of_one(first, tmp_path) -> None:
+@pytest.mark.parametrize("erase", [(), ("features",)], ids=["pixels", "features"])
+def test_two_processes_take_the_steps_of_one(first, tmp_path, erase) -> None:
     """With batch norms frozen: on a CPU they cannot be synchronised."""
     program = str(Path(__file__).parent / "frozen_run.py")
-    run([sys.executable, program, first, str(tmp_path / "one")])
-    run(torchrun(2, program, first, str(tmp_path / "two")))
+    run([sys.executable, program, first, str(tmp_path / "one"), *erase])
+    run(torchrun(2, program, first, str(tmp_path / "two"), *erase))
     alone, both = log_of(tmp_path / "one"), log_of(tmp_path / "two")
     assert len(alone) == len(both) == 20
     assert max(row["samples"] for row in alone) > 2  # earlier classifiers were drawn

@@ -33,6 +33,7 @@ OPTIONS = {
 }  # fmt: skip
 WEIGHTS = "weights.safetensors"  # so that the head of f(0) is fitted before all of it is trained
 TRAIN = ["train", SCENES, f"--weights={WEIGHTS}", *(f"--{name}={value}" for name, value in OPTIONS.items())]
+FEATURES = [*TRAIN, "--erase=features", "--score=activation", "--masked-in=0.5", "--sharpness=0.3", "--taught-steps=2"]
 
 # Where the runs are killed. All are forked from one process that has imported everything, and each is the command line
 # itself; SIGKILL comes at an exact place instead of at some moment.
@@ -137,7 +138,12 @@ def killed(tmp_path_factory) -> dict[str, Path]:
     """The folders of runs that were killed, by where."""
     root = tmp_path_factory.mktemp("killed")
     folders = {death: root / str(number) for number, death in enumerate(DEATHS)}
-    orders = [(DEATHS[death][0], [*TRAIN, "--out", str(folder)]) for death, folder in folders.items()]
+    _kill([(DEATHS[death][0], [*TRAIN, "--out", str(folder)]) for death, folder in folders.items()])
+    return folders
+
+
+def _kill(orders: list[tuple[str, list[str]]]) -> None:
+    """Run commands, each of which is killed at a place."""
     done = subprocess.run(
         [sys.executable, "-c", KILLER, json.dumps(orders)],
         capture_output=True,
@@ -146,8 +152,7 @@ def killed(tmp_path_factory) -> dict[str, Path]:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     deaths = [line for line in done.stdout.splitlines() if line.startswith("died of")]
-    assert deaths == ["died of 9"] * len(DEATHS), done.stderr
-    return folders
+    assert deaths == ["died of 9"] * len(orders), done.stderr
 
 
 def _same_tensors(one: Path, other: Path) -> bool:
@@ -176,6 +181,24 @@ def test_a_killed_run_continues_and_ends_bit_for_bit_like_one_that_was_not(whole
     assert not list(folder.glob("[!.]*checkpoint*"))
     assert not (folder / "teacher-masks").exists()
     assert ("it starts again at step 1" in (folder / "run.log").read_text()) == ("before a checkpoint" in death)
+
+
+def test_a_killed_run_that_erases_features_continues_bit_for_bit_too(tmp_path) -> None:
+    whole = tmp_path / "whole"
+    assert _casmap(*FEATURES, "--out", whole) == 0
+    places = ("add log 1", "add log 5", "recompute_statistics", "add taught-log 1")
+    folders = {place: tmp_path / str(number) for number, place in enumerate(places)}
+    _kill([(place, [*FEATURES, "--out", str(folder)]) for place, folder in folders.items()])
+    checkpoint = read_tree(folders["add log 5"] / "checkpoint.safetensors")
+    tails = [checkpoint["classifier"], *checkpoint["samples"]["kept"]]
+    assert len(tails) == 4  # f and three copies: f(0), f(2) and f(4)
+    assert not any("layer3" in name for tail in tails for name in tail)  # the trunk is f(0), in its own file
+    assert not any("encoder" in name for name in checkpoint["mapping"])
+    for place, folder in folders.items():
+        assert _casmap("train", SCENES, "--out", folder, "--resume") == 0
+        for name in ("casm.safetensors", "mapping.safetensors"):
+            assert _same_tensors(folder / name, whole / name), place
+        assert (folder / "log.csv").read_text() == (whole / "log.csv").read_text(), place
 
 
 def test_it_continues_from_its_checkpoint_and_not_from_the_start(killed, tmp_path, monkeypatch) -> None:

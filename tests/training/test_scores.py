@@ -29,7 +29,9 @@ ENTRY_POINTS = "[casmap.scores]\nmargin = toy_scores:MARGIN\n[casmap.thinnings]\
 
 
 def test_the_scores_have_the_letters_of_table_2() -> None:
-    assert {name: SCORES[name].letter for name in SCORES} == {"doubt": "D", "entropy": "E", "loss": "C"}
+    assert {name: SCORES[name].letter for name in SCORES} == {
+        "activation": "A", "doubt": "D", "entropy": "E", "loss": "C",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["doubt", "entropy", "loss"])
@@ -38,14 +40,14 @@ def test_a_gain_is_one_number_for_each_image(name) -> None:
 
 
 def test_an_unknown_score_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match="score must be one of doubt, entropy, loss, not 'accuracy'"):
+    with pytest.raises(UserError, match="score must be one of activation, doubt, entropy, loss, not 'accuracy'"):
         PAPER.replace(score="accuracy")
 
 
 def test_names_are_known_without_torch() -> None:
     code = "from casmap.training.recipes import CHOICES; import sys; print(*CHOICES['score'], 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["doubt", "entropy", "loss", "False"]
+    assert done.stdout.split() == ["activation", "doubt", "entropy", "loss", "False"]
 
 
 @pytest.fixture

@@ -14,18 +14,23 @@ from torch.optim import Optimizer
 
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Mapping
+from casmap.models.split import Learner, Tail, Trunk
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.lambda_r import LambdaR
 from casmap.training.recipes import Recipe
 from casmap.training.samples import Samples
-from casmap.training.score import classification_loss, kept_loss, mask_in, mask_out, score
+from casmap.training.score import classification_loss, kept_loss, mask_in, mask_out, score, softness
+from casmap.training.scores import SCORES
 
 
 @dataclass
 class TrainingState:
-    """The networks, the sample set and the optimizers of Algorithm 1, and the recipe with its other settings."""
+    """The networks, the sample set and the optimizers of Algorithm 1, and the recipe with its other settings.
 
-    classifier: Classifier  # f
+    If features are erased instead of pixels, f is a tail: it goes on learning from the features of a trunk, f(0).
+    """
+
+    classifier: Learner  # f
     mapping: Mapping  # m
     samples: Samples  # F
     lambda_r: LambdaR
@@ -33,6 +38,14 @@ class TrainingState:
     mapping_optimizer: Optimizer
     recipe: Recipe
     processes: Processes = ONE_PROCESS  # the processes that share each batch
+    trunk: Trunk | None = None  # None: pixels are erased
+
+    @property
+    def encoder(self) -> Classifier:
+        """The classifier whose stages the decoder reads."""
+        encoder = self.trunk.classifier if self.trunk else self.mapping.encoder or self.classifier
+        assert isinstance(encoder, Classifier)
+        return encoder
 
 
 @dataclass
@@ -42,6 +55,7 @@ class CleanPass:
     logits: Tensor  # f(x): (N, C)
     masks: Tensor  # m(x): (N, 1, H, W), with the mapping's graph
     lambda_r: float  # lambda_R in this iteration
+    features: Tensor | None = None  # the trunk's features (N, K, h, w), if (1 - m) acts on them instead of the images
     # Only with reuse_masked, from the classifier's masked pass before f's step: S(m, f), f((1 - m) x) (N, C), and the
     # gradient of S with respect to the masks (N, 1, H, W).
     reused: tuple[Tensor, Tensor, Tensor] | None = None
@@ -85,9 +99,13 @@ def run_clean_pass(state: TrainingState, images: Tensor) -> CleanPass:
     for norm in batch_norms(f) if state.recipe.freeze_batch_norm else ():
         norm.eval()
     m.train()
+    features, stages = state.trunk(images) if state.trunk else (None, [])
     with torch.set_grad_enabled(state.classifier_optimizer is not None):
-        logits, stages = f.forward_stages(images)
-    return CleanPass(logits, m(images, stages), state.lambda_r.value)
+        if isinstance(f, Classifier):
+            logits, stages = f.forward_stages(images)
+        else:
+            logits = f(features)
+    return CleanPass(logits, m(images, stages), state.lambda_r.value, features)
 
 
 def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labels: Tensor) -> Tensor:
@@ -103,9 +121,9 @@ def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labe
         return cross_entropy(clean.logits, labels)
     reuse = state.recipe.reuse_masked and state.samples.newest_is_next()
     masks = clean.masks.detach().requires_grad_(reuse)
-    masked = state.classifier(mask_out(images, masks))
+    masked = state.classifier(mask_out(_erasable(clean, images), masks))
     if reuse:
-        value = score(masked, clean.logits.detach(), labels, masks, clean.lambda_r, state.recipe.score)
+        value = _score(state, clean, masked, labels, masks)
         (mask_gradient,) = torch.autograd.grad(value, masks, retain_graph=True)
         clean.reused = value.detach(), masked.detach(), mask_gradient
     loss = classification_loss(masked, clean.logits, labels, state.recipe.loss)
@@ -118,7 +136,7 @@ def step_classifier(state: TrainingState, clean: CleanPass, images: Tensor, labe
 
 
 def step_mapping(
-    state: TrainingState, clean: CleanPass, sampled: Classifier, images: Tensor, labels: Tensor
+    state: TrainingState, clean: CleanPass, sampled: Learner, images: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Take one ascent step on S(m, f') with respect to theta_m; returns S and the logits of f' on the masked images.
 
@@ -129,11 +147,12 @@ def step_mapping(
         value, masked, mask_gradient = clean.reused
         clean.masks.backward(-mask_gradient)  # type: ignore[no-untyped-call]
     else:
+        x = _erasable(clean, images)
         with _input_gradient_only(sampled):
-            masked = sampled(mask_out(images, clean.masks))
-            value = score(masked, clean.logits.detach(), labels, clean.masks, clean.lambda_r, state.recipe.score)
+            masked, activations = _run_masked(sampled, x, clean.masks, labels, state.recipe.score)
+            value = _score(state, clean, masked, labels, clean.masks, activations)
             if state.recipe.masked_in:
-                kept = sampled(mask_in(images, clean.masks))
+                kept = sampled(mask_in(x, clean.masks))
                 value = value - state.recipe.masked_in * kept_loss(kept, clean.logits.detach(), labels)
             (-value).backward()  # type: ignore[no-untyped-call]
     state.processes.average_gradients(state.mapping.parameters())
@@ -155,8 +174,35 @@ def measure(
     return Measures(loss, value, area, accuracy, masked_accuracy, clean.lambda_r, len(state.samples))
 
 
+def _erasable(clean: CleanPass, images: Tensor) -> Tensor:
+    """What (1 - m) acts on: the images, or the trunk's features."""
+    return images if clean.features is None else clean.features
+
+
+def _run_masked(
+    sampled: Learner, x: Tensor, masks: Tensor, labels: Tensor, which: str
+) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+    """The logits of f' on (1 - m) x, and the label's activation after and before erasing, if the score takes them."""
+    if not (isinstance(sampled, Tail) and SCORES[which].takes == "activation"):
+        return sampled(mask_out(x, masks)), None
+    masked, after = sampled.forward_activation(mask_out(x, masks), labels)
+    with torch.no_grad():
+        _, before = sampled.forward_activation(x, labels)
+    return masked, (after, before)
+
+
+def _score(
+    state: TrainingState, clean: CleanPass, masked: Tensor, labels: Tensor, masks: Tensor,
+    activations: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:  # fmt: skip
+    """S(m, f'), less the recipe's price of values between 0 and 1."""
+    recipe, logits = state.recipe, clean.logits.detach()
+    value = score(masked, logits, labels, masks, clean.lambda_r, recipe.score, activations)
+    return value - recipe.sharpness * softness(masks, logits, labels) if recipe.sharpness else value
+
+
 @contextmanager
-def _input_gradient_only(classifier: Classifier) -> Iterator[None]:
+def _input_gradient_only(classifier: Learner) -> Iterator[None]:
     """Compute no gradients of the classifier's weights inside the block."""
     trainable = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
     for parameter in trainable:

@@ -23,7 +23,7 @@ from casmap.training.algorithm import casm
 from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
 from casmap.training.loop import set_up
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import CUT_PHOTOS, has_cam, step_decoder
+from casmap.training.second_stage import CUT_PHOTOS, cam_sizes, has_cam, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
 MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
@@ -47,7 +47,8 @@ class StepTimes:
         if not recipe.second_stage_steps:
             return 0.0
         batches = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_PHOTOS) / recipe.batch
-        return self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
+        one_round = self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
+        return one_round * recipe.second_stage_rounds
 
     def head(self, recipe: Recipe, photos: int) -> float:
         """Seconds for fitting the head of f(0): one forward pass of each photo at the mapping's size."""
@@ -186,7 +187,8 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
 
     @torch.no_grad()
     def pseudo_masks(count: int) -> None:
-        class_activation(classifier.eval(), *random_batch(count, recipe.cam_size))
+        for side in cam_sizes(recipe):
+            class_activation(classifier.eval(), *random_batch(count, side))
         images, _ = random_batch(count, recipe.algorithm_side)
         state.mapping.eval()(images, classifier.forward_stages(images)[1])
 

@@ -9,11 +9,14 @@ from casmap.training.scores import SCORES
 def paper_lambda_r(score: str, thinning: str, classes: int = 1000) -> float:
     """The lambda_R of a score and a thinning, scaled by the maximum entropy of `classes` classes.
 
+    That of an activation ratio, which has no unit, is not scaled.
+
     >>> paper_lambda_r("entropy", "L100")
     10.0
     """
     known = SCORES[score]
-    return known.lambda_r_of.get(thinning, known.lambda_r) * math.log(classes) / math.log(1000)
+    scale = math.log(classes) / math.log(1000) if known.takes == "logits" else 1.0
+    return known.lambda_r_of.get(thinning, known.lambda_r) * scale
 
 
 class LambdaR:

@@ -13,11 +13,13 @@ import torch
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
-from casmap.errors import UserError, option
+from casmap.errors import UnsupportedBackbone, UserError, option
+from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
-from casmap.models.decoder import Mapping
+from casmap.models.decoder import Decoder, Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
+from casmap.models.split import Learner, Tail, split
 from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
@@ -26,8 +28,9 @@ from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
+from casmap.training.scores import SCORES
 from casmap.training.second_stage import CHECKPOINT as SECOND_STAGE_CHECKPOINT
-from casmap.training.second_stage import MASKS, train_second_stage
+from casmap.training.second_stage import MASKS, suffix_of, train_second_stage
 from casmap.training.thinning import find_thinning
 
 FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
@@ -80,26 +83,52 @@ def train_mapping(
             run.message(f"This run is finished: {path}")
             training = read_training(path)
         else:
+            if recipe.masks_from is not None and run.processes.ranks > 1:
+                raise UserError(f"{option('masks_from')} needs one process: there is no Algorithm 1 to share.")
             first, origin = first_classifier(photos, run, classifier)
             run.message(f"Initial classifier: {origin}")
             casm_path = run.folder / "casm.safetensors" if recipe.second_stage_steps else path
-            if run.resumed and casm_path.exists():
+            if recipe.masks_from is not None:
+                training = {"origin": origin, "steps": 0, "lambda_r": 0.0}
+            elif run.resumed and casm_path.exists():
                 training = read_training(casm_path)
             else:
                 training = run_algorithm1(photos, run, first, origin, casm_path, kind)
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
-                network, area = train_second_stage(load_mapping(casm_path)[0], photos, run)
-                training |= {"area": area}
-                save_mapping(path, network, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+                training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
-        for name in (CHECKPOINT, SECOND_STAGE_CHECKPOINT):
-            Checkpoints(run.folder, name).remove()
-        shutil.rmtree(run.folder / MASKS, ignore_errors=True)
+        Checkpoints(run.folder, CHECKPOINT).remove()
+        for number in range(1, recipe.second_stage_rounds + 1):
+            Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
+            shutil.rmtree(run.folder / (MASKS + suffix_of(number)), ignore_errors=True)
     warn_of_skipped(photos, run)
     return TrainingResult(
         mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
         verdict=verdict_on(training["area"], run.warnings), **training,
     )  # fmt: skip
+
+
+def run_second_stage(
+    photos: PhotoSet, run: Run, training: dict[str, Any], first: Classifier, casm_path: Path
+) -> dict[str, Any]:
+    """Run the rounds of the second stage that are not finished, and save the mapping of each; returns the summary."""
+    recipe = run.recipe
+    if recipe.masks_from is None:
+        network, about = load_mapping(casm_path)
+        teacher = SaliencyMapper(to_device(network, run.device), about["size"])
+    else:
+        network = SaliencyNetwork(first, Decoder(first.stage_channels), list(photos.classes), predicts=True)
+        given = SaliencyMapper.load(None if recipe.masks_from == "shipped" else recipe.masks_from)
+        teacher = SaliencyMapper(given.network, recipe.size)  # fits objects better than at its own, smaller size
+    for number in range(1, recipe.second_stage_rounds + 1):
+        is_last = number == recipe.second_stage_rounds
+        path = run.folder / ("mapping.safetensors" if is_last else f"round-{number}.safetensors")
+        if not (run.resumed and path.exists()):
+            trained, measured = train_second_stage(network, teacher, photos, run, number)
+            training = measured | training | {"area": measured["area"]}
+            save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+        teacher = SaliencyMapper.load(path, str(run.device))
+    return training
 
 
 def read_training(path: Path) -> dict[str, Any]:
@@ -128,7 +157,7 @@ def run_algorithm1(
     """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run."""
     recipe = run.recipe
     state = set_up(to_device(first, run.device), recipe, kind, run.processes)
-    memory = megabytes(first, state.samples.thinning, recipe.sample_limit)
+    memory = megabytes(state.classifier, state.samples.thinning, recipe.sample_limit)
     run.message(f"Earlier classifiers kept in memory (thinning {recipe.thinning}): up to {memory:.0f} MB.")
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, first.mean, first.std, seed=recipe.seed, share=recipe.epoch_share,
@@ -150,9 +179,8 @@ def run_algorithm1(
             f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} "
             f"({option('area')}). Train for more steps ({option('steps')})."
         )
-    encoder = state.mapping.encoder or state.classifier
     predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
-    network = SaliencyNetwork(encoder, state.mapping.decoder, list(photos.classes), predicts)
+    network = SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
     last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
     training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
@@ -164,27 +192,46 @@ def run_algorithm1(
 def set_up(
     first: Classifier, recipe: Recipe, kind: type[Mapping] = Mapping, processes: Processes = ONE_PROCESS
 ) -> TrainingState:
-    """The state of Algorithm 1 at step 0, on the classifier's device."""
+    """The state of Algorithm 1 at step 0, on the classifier's device.
+
+    If features are erased, f is the tail of `first`, and the decoder reads the stages of `first` itself, which stays
+    f(0): in memory once, and not in checkpoints.
+    """
     device = next(first.parameters()).device
     first = processes.with_sync_batch_norms(first)
     thinning = find_thinning(recipe.thinning, recipe.period)
     torch.manual_seed(recipe.seed)
-    encoder = None if recipe.encoder == "shared" else copy.deepcopy(first)
+    erases_pixels = recipe.erase == "pixels"
+    encoder = copy.deepcopy(first) if recipe.encoder != "shared" and erases_pixels else None
     mapping = kind(first.stage_channels, encoder, fixed=recipe.encoder == "first")
     mapping = processes.with_sync_batch_norms(to_device(mapping, device))
     for network in (first, mapping):
         processes.broadcast_weights(network)
-    samples = Samples(first, thinning, recipe.sample_limit, recipe.seed, processes)
+    trunk, f = (None, first) if erases_pixels else split(first)
+    if SCORES[recipe.score].takes == "activation":
+        _check_activation(f, recipe)
+    samples = Samples(f, thinning, recipe.sample_limit, recipe.seed, processes)
     start = paper_lambda_r(recipe.score, recipe.thinning, first.classes) if recipe.lambda_r is None else recipe.lambda_r
     return TrainingState(
-        classifier=first, mapping=mapping, samples=samples,
+        classifier=f, mapping=mapping, samples=samples,
         lambda_r=LambdaR(start, recipe.area),
         classifier_optimizer=torch.optim.SGD(
-            first.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
+            f.parameters(), recipe.classifier_lr, recipe.momentum, weight_decay=recipe.classifier_decay,
         ) if thinning.keeps_last else None,
         mapping_optimizer=torch.optim.Adam(mapping.parameters(), recipe.mapping_lr, weight_decay=recipe.mapping_decay),
-        recipe=recipe, processes=processes,
+        recipe=recipe, processes=processes, trunk=trunk,
     )  # fmt: skip
+
+
+def _check_activation(f: Learner, recipe: Recipe) -> None:
+    """Raise UserError if f has no activation of a label, which the recipe's score takes."""
+    if not isinstance(f, Tail):
+        raise UserError(f"The score {recipe.score} needs {option('erase', 'features')}, not {recipe.erase}.")
+    if f.head is None:
+        raise UnsupportedBackbone(
+            f"The score {recipe.score} needs a head of average pooling and a linear layer, unlike {recipe.backbone}: "
+            f"choose another score, such as {option('score', 'doubt')}."
+        )
 
 
 def _scheduled(state: TrainingState, batches: Any, run: Run, start: int, steps: int) -> Any:
@@ -209,7 +256,7 @@ def recompute_statistics(state: TrainingState, batches: Batches, device: torch.d
     batches. An encoder of the mapping's own never sees masked images, and frozen statistics need no correction.
     """
     f, m = state.classifier, state.mapping
-    if m.encoder is None and state.classifier_optimizer is not None and not state.recipe.freeze_batch_norm:
+    if state.encoder is f and state.classifier_optimizer is not None and not state.recipe.freeze_batch_norm:
         for norm in batch_norms(f):
             norm.reset_running_stats()
             norm.momentum = None  # the mean over all following batches
@@ -219,5 +266,6 @@ def recompute_statistics(state: TrainingState, batches: Batches, device: torch.d
         state.processes.average_statistics(f)
     f.eval()
     m.eval()
-    areas = [m(images, f.forward_stages(images)[1]).mean() for images, _ in batches.between(0, FINAL_BATCHES, device)]
+    e = state.encoder.eval()
+    areas = [m(images, e.forward_stages(images)[1]).mean() for images, _ in batches.between(0, FINAL_BATCHES, device)]
     return float(state.processes.mean(torch.stack(areas).mean()))

@@ -26,6 +26,9 @@ REMOVED: dict[str, tuple[Any, str]] = {
     "compile": (False, "torch.compile made a step no faster"),
 }
 
+# Options that 0.1.0 did not have: the value without effect.
+ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0}
+
 # The groups of options, by their first option: in `--help` and in the documentation.
 GROUPS = {
     "backbone": "The two networks", "thinning": "Algorithm 1", "epochs": "Length",
@@ -62,11 +65,14 @@ class Recipe:
         f"classifiers that the sample set F keeps: {', '.join(THINNINGS)} (F: the paper's Baseline, L100: its CASM)")
     period: int | None = _option(None, "keep the classifier of every n-th step in F (default: 100 for L100)", 1, 10**9)
     sample_limit: int = _option(30, "maximum number of classifiers in F", 2, 10**4)
-    score: str = _option("entropy", "score that the mapping maximises")
+    erase: Literal["pixels", "features"] = _option(
+        "pixels", "what masks erase: pixels (the paper), or features of stride 16: faster, and only f's tail learns")
+    score: str = _option("entropy", "score that the mapping maximises (activation needs --erase features)")
     loss: Literal["mixed", "masked"] = _option(
         "mixed", "images on which the classifier is trained: clean and masked (mixed), or masked only")
     masked_in: float = _option(
         0.0, "weight of a second term: f' should recognise what the mask keeps (the paper: 0)", 0, 1000)
+    sharpness: float = _option(0.0, "weight of mean m(1 - m), which pushes masks to 0 and 1 (the paper: 0)", 0, 1000)
     reuse_masked: bool = _option(
         False, "reuse the classifier's masked pass for the mapping if f' is f: faster, deviates from Algorithm 1")
     lambda_r: float | None = _option(
@@ -94,6 +100,12 @@ class Recipe:
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
+    masks_from: str | None = _option(
+        None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
+    cam_scales: int = _option(
+        1, "number of image sizes over which class activation maps are averaged: cam_size, each next one / √2", 1, 5)
+    second_stage_rounds: int = _option(
+        1, "rounds of the second stage: from the second on, with the masks of the round before (self-training)", 1, 9)
     algorithm_size: int | None = _option(
         None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
@@ -130,6 +142,12 @@ class Recipe:
             raise UserError(f"Set {option('lambda_r')} or {option('area')}, not both: the second adjusts the first.")
         if self.reuse_masked and self.masked_in:
             raise UserError(f"{option('reuse_masked')} needs {option('masked_in', 0)}, not {self.masked_in:g}.")
+        if self.erase == "features" and self.encoder != "first":
+            raise UserError(f"Erasing features needs {option('encoder', 'first')}, not {self.encoder}.")
+        if self.erase == "features" and self.reuse_masked:
+            raise UserError(f"{option('reuse_masked')} needs {option('erase', 'pixels')}, not features.")
+        if self.masks_from is not None and not self.second_stage_steps:
+            raise UserError(f"{option('masks_from')} needs a second stage: set {option('second_stage_steps', 600)}.")
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
                 "The second stage needs an encoder that classifies, which a separate encoder does not: "
@@ -156,6 +174,8 @@ class Recipe:
         for one, other in (("area", "lambda_r"), ("lambda_r", "area")):
             if changes.get(one) is not None:
                 changes.setdefault(other, None)
+        if changes.get("erase") == "features":
+            changes.setdefault("encoder", "first")
         return dataclasses.replace(self, **{name: _typed(name, value, types[name]) for name, value in changes.items()})
 
     def options(self) -> dict[str, Any]:
@@ -168,7 +188,9 @@ class Recipe:
         return options | {name: accepted for name, (accepted, _) in REMOVED.items()} | last
 
     def total_steps(self, photos: int) -> int:
-        """The number of steps of Algorithm 1 for this number of photos."""
+        """The number of steps of Algorithm 1 for this number of photos; none with masks_from."""
+        if self.masks_from is not None:
+            return 0
         return self.steps or self.epochs * self.steps_in_epoch(photos, self.epoch_share)
 
     def total_first_steps(self, photos: int) -> int:
@@ -193,11 +215,13 @@ def current_names(options: dict[str, Any]) -> dict[str, Any]:
 def names_of_0_1_0(options: dict[str, Any]) -> dict[str, Any]:
     """The options with the names of 0.1.0, from which studies derive the names of their folders.
 
-    >>> names_of_0_1_0({"second_stage_steps": 600, "seed": 1})
+    Options that 0.1.0 did not have are left out as long as they have no effect.
+
+    >>> names_of_0_1_0({"second_stage_steps": 600, "seed": 1, "erase": "pixels"})
     {'taught_steps': 600, 'seed': 1}
     """
     old = {current: name for name, current in RENAMED.items()}
-    return {old.get(name, name): value for name, value in options.items()}
+    return {old.get(name, name): value for name, value in options.items() if ADDED.get(name, ...) != value}
 
 
 CHOICES: dict[str, Iterable[str]] = {

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from casmap.models.classifier import Classifier
+from casmap.models.split import Learner
 from casmap.training.distributed import ONE_PROCESS, Processes
 from casmap.training.thinning import Thinning
 
@@ -20,10 +20,11 @@ class Samples:
 
     Every draw depends only on the seed and the step, so that a resumed run draws the same classifiers.
     Memory: at most `limit` classifiers beside the one in training; one of them is `drawn`, into which a copy is loaded.
+    If features are erased, the classifiers are tails: f(0), their common trunk, is no part of F.
     """
 
     def __init__(
-        self, first: Classifier, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
+        self, first: Learner, thinning: Thinning, limit: int = 30, seed: int = 0, processes: Processes = ONE_PROCESS
     ) -> None:
         self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
         self.step, self.newest = 0, first
@@ -34,12 +35,12 @@ class Samples:
     def __len__(self) -> int:
         return len(self.kept) + 1
 
-    def add(self, classifier: Classifier) -> None:
+    def add(self, classifier: Learner) -> None:
         """F <- F + {f(k)}."""
         self.step += 1
         self.newest = classifier
 
-    def draw(self) -> Classifier:
+    def draw(self) -> Learner:
         """Sample(F) = f': the newest with probability 1/2, otherwise one of the copies, uniformly."""
         rng = np.random.default_rng((self.seed, self.step, *DRAW))
         if not self.kept or rng.random() < 0.5:
@@ -69,7 +70,7 @@ class Samples:
         self.step, self.kept = state["step"], [self.processes.copy_weights(kept) for kept in state["kept"]]
 
 
-def megabytes(classifier: Classifier, thinning: Thinning, limit: int) -> float:
+def megabytes(classifier: Learner, thinning: Thinning, limit: int) -> float:
     """The maximum memory of the sample set, in MB."""
     each = sum(t.numel() * t.element_size() for t in classifier.state_dict().values()) / 1e6
     return float(each * (thinning.copies(limit) + 1))

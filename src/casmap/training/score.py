@@ -3,7 +3,7 @@
 from typing import Literal
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, interpolate
 
 from casmap.training.scores import SCORES
 
@@ -11,13 +11,26 @@ LossName = Literal["mixed", "masked"]
 
 
 def mask_out(images: Tensor, masks: Tensor) -> Tensor:
-    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W). Images are normalised, so 0 is the mean colour."""
-    return (1 - masks) * images
+    """(1 - m(x)) * x: images (N, 3, H, W), masks (N, 1, H, W). Images are normalised, so 0 is the mean colour.
+
+    Features (N, K, h, w) can take the place of images: masks are averaged to their grid.
+
+    >>> import torch
+    >>> mask_out(torch.ones(1, 8, 1, 1), torch.tensor([[[[0.0, 0.5]]]]))[0, 0]
+    tensor([[0.7500]])
+    """
+    return (1 - _on_grid(masks, images)) * images
 
 
 def mask_in(images: Tensor, masks: Tensor) -> Tensor:
     """m(x) * x: what the mask keeps; shapes as in `mask_out`."""
-    return masks * images
+    return _on_grid(masks, images) * images
+
+
+def _on_grid(masks: Tensor, images: Tensor) -> Tensor:
+    """Masks (N, 1, h, w), each value the mean over its part of the masks (N, 1, H, W)."""
+    size = images.shape[-2:]
+    return masks if masks.shape[-2:] == size else interpolate(masks, size, mode="area")
 
 
 def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: LossName = "mixed") -> Tensor:
@@ -33,14 +46,17 @@ def classification_loss(masked: Tensor, clean: Tensor, labels: Tensor, which: Lo
 
 
 def score(
-    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy"
-) -> Tensor:
+    masked: Tensor, clean: Tensor, labels: Tensor, masks: Tensor, lambda_r: float, which: str = "entropy",
+    activations: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:  # fmt: skip
     """S(m, f') = 1/N sum [ H(f'((1 - m(x)) * x)) - lambda_R |m(x)|_1 ], with |.|_1 as the mean of the mask.
 
     Both terms count only images that the current classifier f classifies correctly when clean. The regulariser R
     counts only those of them that f' misclassifies when masked. which: the name of a score, whose gain replaces H.
 
-    masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W).
+    masked: logits of f' (N, C); clean: logits of f (N, C); masks: (N, 1, H, W). activations: for a score that takes
+    them, the label's activation in f' after and before erasing, each (N,). Such a score falls gradually where H jumps,
+    so R counts every image that f classifies correctly.
 
     >>> import torch
     >>> masked, clean = torch.tensor([[0.0, 0.1]]), torch.tensor([[5.0, 0.0]])
@@ -49,10 +65,13 @@ def score(
     tensor(0.1919)
     """
     correct = clean.argmax(dim=1) == labels
-    confused = correct & (masked.argmax(dim=1) != labels)
-    gain = SCORES[which].gain(masked, labels)
+    if activations is None:
+        gain = SCORES[which].gain(masked, labels)
+        priced = correct & (masked.argmax(dim=1) != labels)
+    else:
+        gain, priced = SCORES[which].gain(*activations), correct
     area = masks.mean(dim=(1, 2, 3))
-    return (correct * gain - lambda_r * confused * area).mean()
+    return (correct * gain - lambda_r * priced * area).mean()
 
 
 def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
@@ -68,3 +87,16 @@ def kept_loss(kept: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
     """
     correct = clean.argmax(dim=1) == labels
     return (correct * cross_entropy(kept, labels, reduction="none")).mean()
+
+
+def softness(masks: Tensor, clean: Tensor, labels: Tensor) -> Tensor:
+    """1/N sum mean m(x) (1 - m(x)): 0 for masks of 0 and 1, at most 1/4. The paper has no such term.
+
+    As in S, only images count that f classifies correctly when clean. masks: (N, 1, H, W); clean: logits of f (N, C).
+
+    >>> import torch
+    >>> softness(torch.tensor([[[[0.5, 1.0]]]]), torch.tensor([[5.0, 0.0]]), torch.tensor([0]))
+    tensor(0.1250)
+    """
+    correct = clean.argmax(dim=1) == labels
+    return (correct * (masks * (1 - masks)).mean(dim=(1, 2, 3))).mean()

@@ -7,11 +7,15 @@ pseudo-mask; it is chosen so that pseudo-masks have the same mean area as the ma
 A mapping of Algorithm 1 marks whole objects, but also much around small ones. The CAM of a large image, computed for
 the true label, locates the object but marks only its most discriminative part. The two fail on different photos:
 docs/experiments.md. Pseudo-masks use each photo's label; the trained mapping does not need it.
+
+A large image shows the parts of a large object, a small one the whole: with cam_scales > 1, M_y is the mean over sizes.
+With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x). With
+masks_from, the masks of another mapping replace those of Algorithm 1.
 """
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +30,7 @@ from torch.optim import Optimizer
 from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
+from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.reading import reading
 from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
@@ -36,6 +41,7 @@ from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
+from casmap.training.score import mask_out
 
 Indices = npt.NDArray[np.int64]
 
@@ -47,6 +53,7 @@ FILE = 256  # masks in a file; a killed run loses at most this many
 FLOOR = 0.05  # added to each factor, so that a factor of 0 does not hide the other
 CUT_PHOTOS = 256  # photos on which the cut is chosen
 AREA_BATCHES = 40  # batches over which the final mask area is computed
+SIZE_MULTIPLE = 32  # the sides of images for CAMs are multiples of the stride of the last features
 
 
 class PseudoMasks:
@@ -64,9 +71,9 @@ class PseudoMasks:
         mask: npt.NDArray[np.uint8] = self._files[file][row]
         return mask
 
-    def make(self, photos: PhotoSet, network: SaliencyNetwork, run: Run) -> "PseudoMasks":
+    def make(self, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run) -> "PseudoMasks":
         """Make the masks of whole photos; a resumed run makes only the files that are missing."""
-        agreements_of = partial(_agreements, photos=photos, network=network, run=run)
+        agreements_of = partial(_agreements, photos=photos, encoder=encoder, teacher=teacher, run=run)
         starts = range(0, len(self.wanted), FILE)
         with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
             cut: float | None = None
@@ -89,29 +96,43 @@ class PseudoMasks:
         return self
 
 
-def _agreements(chosen: Indices, photos: PhotoSet, network: SaliencyNetwork, run: Run) -> tuple[Tensor, Tensor]:
-    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of Algorithm 1's masks."""
-    agreements, areas, sizes = [], [], (run.recipe.algorithm_side, run.recipe.cam_size)
+def _agreements(
+    chosen: Indices, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run
+) -> tuple[Tensor, Tensor]:
+    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of the teacher's masks."""
+    agreements, areas, sizes = [], [], (teacher.size, *cam_sizes(run.recipe))
     with torch.no_grad():
-        for labels, arrays in whole_photos(photos, chosen, sizes, BATCH):
-            small, large = (normalised(images, network.mean, network.std).to(run.device) for images in arrays)
-            masks = network(small)[0]
-            activations = class_activation(network.encoder, large, labels.to(run.device))[:, None]
-            agreements.append(agreement(masks, activations))
+        for labels, (small, *others) in whole_photos(photos, chosen, sizes, BATCH):
+            masks = torch.from_numpy(teacher.masks(small)[0])[:, None].to(run.device)
+            images = (normalised(each, encoder.mean, encoder.std).to(run.device) for each in others)
+            cams = [class_activation(encoder, each, labels.to(run.device))[:, None] for each in images]
+            agreements.append(agreement(masks, cams))
             areas.append(masks.mean(dim=(1, 2, 3)))
     return torch.cat(agreements), torch.cat(areas)
 
 
-def agreement(mask: Tensor, activation: Tensor) -> Tensor:
-    """Compute t = sqrt(m M): masks (N, 1, H, W) in 0..1 and CAMs (N, 1, h, w) -> t (N, 64, 64) in 0..1.
+def cam_sizes(recipe: Recipe) -> list[int]:
+    """The sides of the images for the CAMs: cam_size, and each next one smaller by the square root of two.
+
+    >>> cam_sizes(Recipe(cam_size=448, cam_scales=3))
+    [448, 320, 224]
+    """
+    smaller = (recipe.cam_size / math.sqrt(2) ** number for number in range(1, recipe.cam_scales))
+    return [recipe.cam_size, *(max(1, round(side / SIZE_MULTIPLE)) * SIZE_MULTIPLE for side in smaller)]
+
+
+def agreement(mask: Tensor, cams: Sequence[Tensor]) -> Tensor:
+    """Compute t = sqrt(m M): masks (N, 1, H, W) in 0..1, CAMs (N, 1, h_i, w_i) of several sizes -> t (N, 64, 64).
+
+    M is the mean of the CAMs, each without its negative values and rescaled to 0..1.
 
     >>> half = torch.tensor([[[[0.0, 1.0]]]])
-    >>> agreement(half, 3 * half)[0, 0, [0, -1]]
+    >>> agreement(half, [3 * half])[0, 0, [0, -1]]
     tensor([0., 1.])
     """
     m = interpolate(mask, (GRID, GRID), mode="bilinear", antialias=True)
-    cam = relu(interpolate(activation, (GRID, GRID), mode="bilinear"))
-    product = ((min_max(m) + FLOOR) * (min_max(cam) + FLOOR)).sqrt()
+    cam = torch.stack([min_max(relu(interpolate(each, (GRID, GRID), mode="bilinear"))) for each in cams]).mean(dim=0)
+    product = ((min_max(m) + FLOOR) * (cam + FLOOR)).sqrt()
     return min_max(product)[:, 0]
 
 
@@ -144,23 +165,29 @@ class PhotosWithMasks(PhotoSet):
         return np.dstack([image, mask])
 
 
-def train_second_stage(network: SaliencyNetwork, photos: PhotoSet, run: Run) -> tuple[SaliencyNetwork, float]:
-    """Train a new decoder on the same, fixed encoder: AdamW, a warm-up and a cosine decay.
+def train_second_stage(
+    network: SaliencyNetwork, teacher: SaliencyMapper, photos: PhotoSet, run: Run, number: int = 1
+) -> tuple[SaliencyNetwork, dict[str, float]]:
+    """Train a new decoder on the network's fixed encoder: AdamW, a warm-up and a cosine decay.
 
-    Returns the mapping and its mean mask area over training photos.
+    teacher: gives the masks m(x) for the pseudo-masks. number: of the round, from 1.
+    Returns the mapping, and its mean mask area and accuracies over training crops.
     """
     to_device(network, run.device).eval().requires_grad_(False)
-    recipe, steps = run.recipe, run.recipe.second_stage_steps
-    used, without_masks = np.zeros(len(photos), bool), _batches(network, photos, recipe)
+    recipe, steps, suffix = run.recipe, run.recipe.second_stage_steps, suffix_of(number)
+    seed = recipe.seed + 1 + number
+    used, without_masks = np.zeros(len(photos), bool), _batches(network, photos, recipe, seed)
     for step in range(steps):
         used[without_masks.indices(step)] = True
-    masks = PseudoMasks(run.folder / MASKS, np.flatnonzero(used)).make(photos, network, run)
-    batches = _batches(network, PhotosWithMasks(photos, masks), recipe)
+    masks = PseudoMasks(run.folder / (MASKS + suffix), np.flatnonzero(used)).make(photos, network.encoder, teacher, run)
+    batches = _batches(network, PhotosWithMasks(photos, masks), recipe, seed)
     torch.manual_seed(recipe.seed)
     decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device).train()
     trained = SaliencyNetwork(network.encoder, decoder, network.classes, network.predicts)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
-    stage = Resumable(run, CHECKPOINT, LOG, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer)
+    stage = Resumable(
+        run, CHECKPOINT + suffix, LOG + suffix, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer
+    )
 
     def take_steps() -> Iterator[Row]:
         for step, (images, _) in enumerate(batches.between(stage.start, steps, run.device), stage.start):
@@ -168,12 +195,31 @@ def train_second_stage(network: SaliencyNetwork, photos: PhotoSet, run: Run) -> 
                 group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
             yield {"loss": step_decoder(trained, optimizer, images[:, :3], images[:, 3:])}
 
-    stage.run_steps("Second stage", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
+    stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
+    return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
+
+
+def _measure(network: SaliencyNetwork, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
+    """Mean mask area, and the accuracy of the encoder on clean and on masked-out images (N, 4, H, W)."""
+    rows = []
     with torch.no_grad():
-        measured = batches.between(0, min(AREA_BATCHES, steps), run.device)
-        areas = [float(trained(images[:, :3])[0].mean()) for images, _ in measured]
-    return trained, sum(areas) / len(areas)
+        for images, labels in batches:
+            masks, logits = network(images[:, :3])
+            masked = network.encoder(mask_out(images[:, :3], masks))
+            right = [(each.argmax(dim=1) == labels).float().mean() for each in (logits, masked)]
+            rows.append(torch.stack([masks.mean(), *right]))
+    means = torch.stack(rows).mean(dim=0).tolist()
+    return dict(zip(("area", "accuracy", "masked_accuracy"), means, strict=True))
+
+
+def suffix_of(number: int) -> str:
+    """What the names of a round's files end with: nothing for the first round, as in 0.1.0.
+
+    >>> suffix_of(1), suffix_of(2)
+    ('', '-2')
+    """
+    return "" if number == 1 else f"-{number}"
 
 
 def step_decoder(network: SaliencyNetwork, optimizer: Optimizer, images: Tensor, masks: Tensor) -> float:
@@ -187,11 +233,11 @@ def step_decoder(network: SaliencyNetwork, optimizer: Optimizer, images: Tensor,
     return float(loss.detach())
 
 
-def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe) -> Batches:
+def _batches(network: SaliencyNetwork, photos: PhotoSet, recipe: Recipe, seed: int) -> Batches:
     """Random crops; a fourth channel is not normalised and stays in 0..1."""
     return Batches(
         photos, recipe.size, recipe.batch, (*network.mean, 0.0), (*network.std, 1.0),
-        seed=recipe.seed + 2, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        seed=seed, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
     )  # fmt: skip
 
 
