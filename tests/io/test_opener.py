@@ -231,6 +231,11 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path) -> None:
     assert not (tmp_path / "intruder was here").exists()
 
 
+def test_a_process_starts_without_numpy_and_opencv() -> None:
+    program = "import sys; import casmap.io.worker; print({'numpy', 'cv2', 'PIL'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "{'PIL'}\n"
+
+
 def test_a_process_that_cannot_start_is_one_sentence(monkeypatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with Opener(workers=1) as opener:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from casmap.errors import UserError
 from casmap.io import heic
-from casmap.io.images import IMAGE_SUFFIXES, is_url
+from casmap.io.decoding import IMAGE_SUFFIXES, is_url
 
 # Photos that casmap does not open, but reports. Raw files start like TIFF files: Pillow would open their thumbnail.
 RAW_SUFFIXES = (".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf")
