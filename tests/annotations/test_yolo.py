@@ -1,6 +1,7 @@
 """YOLO data sets of other tools, damaged ones, and the splits that casmap writes."""
 
 import builtins
+import os
 from pathlib import Path
 
 import numpy as np
@@ -113,10 +114,12 @@ def test_the_command_sets_the_share_of_the_validation_split(tmp_path, share, cou
     assert len((tmp_path / "out" / "val.txt").read_text().splitlines()) == count
 
 
-def test_a_name_that_a_list_cannot_represent_is_refused(tmp_path, monkeypatch):
+def test_each_photo_has_one_line_in_the_lists_whatever_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="The lists of YOLO cannot represent the name"):
-        split_of(labelled(["a.jpg", "b\nc.jpg"]), tmp_path / "out")
+    names = ["a.jpg", "b\nc.jpg", "d.j\npg", os.fsdecode(b"e\xe9.j\xe9\x85g")]
+    train, val = split_of(labelled(names), tmp_path / "out", val=0.5)
+    assert len({*train, *val}) == len(train) + len(val) == 4
+    assert all((tmp_path / "out" / file).is_file() for file in train + val)
 
 
 def test_outlines_are_drawn(dataset):

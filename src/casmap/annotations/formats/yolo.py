@@ -103,20 +103,18 @@ def write(
     (except in sets so small that a split would be empty). Without
     photos for val, data.yaml has no `val`; Ultralytics requires one.
     """
-    if broken := [photo.name for photo in photos if Path(photo.name).name.splitlines() != [Path(photo.name).name]]:
-        raise UserError(f"The lists of YOLO cannot represent the name {broken[0]!r}: rename the photo.")
     names = copy_photos(photos, out / "images")
     for photo in photos:
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
-        write_whole(out / "labels" / f"{names[photo.file]}.txt", "".join(f"{text}\n" for text in lines))
+        stem, _ = names[photo.file]
+        write_whole(out / "labels" / f"{stem}.txt", "".join(f"{text}\n" for text in lines))
     splits = "train: images\n# val: Ultralytics requires a folder or a list of other photos here\n"
     if val := _choose_val([photo.name for photo in photos], options.val):
         splits = "train: train.txt\nval: val.txt\n"
         for split, inside in (("train", False), ("val", True)):
             files = [photo.file for photo in photos if (photo.name in val) == inside]
             # Ultralytics replaces ./ by the folder of the list.
-            lines = [f"./images/{names[file]}{file.suffix}" for file in files]
-            write_whole(out / f"{split}.txt", "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
+            write_whole(out / f"{split}.txt", "".join(f"./images/{names[file][1]}\n" for file in files))
     # Every JSON string is a YAML string, whatever characters a class name has.
     classes = "".join(f"  {number}: {json.dumps(label)}\n" for number, label in enumerate(labels))
     write_whole(out / FILE, f"{splits}names:\n{classes}".encode() + WRITTEN)
