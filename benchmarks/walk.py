@@ -4,7 +4,7 @@ python benchmarks/walk.py extract photo.jpg --out maps
 python benchmarks/walk.py train scenes:photos=8,classes=2,size=32 --recipe quick --steps 2 --first-steps 2 --out run
 
 Each function is listed at its first call, indented by the depth of calls between casmap's own functions. Calls during
-imports, properties and methods with two underscores are left out.
+imports and methods with two underscores are left out.
 """
 
 import sys

@@ -1,6 +1,5 @@
 """The pip command that adds an optional dependency to casmap, wherever casmap was installed from."""
 
-import json
 from pathlib import Path
 
 
@@ -10,6 +9,7 @@ def install_hint(*extras: str) -> str:
     >>> install_hint("serve").startswith("pip install ")
     True
     """
+    import json
     from importlib.metadata import PackageNotFoundError, distribution  # slow (20 ms) and only needed for messages
 
     wanted = f"[{','.join(extras)}]"

@@ -1,22 +1,10 @@
 """Read corrected annotations that CVAT exported."""
 
-import numpy as np
-import PIL.Image
 import pytest
 
 from casmap.annotations.types import Kind
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UserError
-
-
-@pytest.fixture
-def photos(tmp_path):
-    for name in ("cat/1.jpg", "cat/2.jpg", "dog/3.jpg"):
-        path = tmp_path / "photos" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)).save(path)
-    return tmp_path / "photos"
-
 
 CVAT = """<annotations><version>1.1</version>
 <image id="0" name="cat/1.jpg" width="80" height="60">

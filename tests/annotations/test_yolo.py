@@ -1,20 +1,27 @@
 """YOLO data sets of other tools, damaged ones, and the splits that casmap writes."""
 
 import builtins
+import os
+import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import PIL.Image
 import pytest
 import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from casmap.annotations.format import FORMATS, WriteOptions
-from casmap.annotations.labelled import Labelled
+from casmap.annotations.formats import yolo
+from casmap.annotations.labelled import Labelled, Object
 from casmap.annotations.types import Kind
 from casmap.cli.main import app
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UserError
+from casmap.io.reading import MAX_YAML
 
 
 @pytest.fixture
@@ -113,10 +120,44 @@ def test_the_command_sets_the_share_of_the_validation_split(tmp_path, share, cou
     assert len((tmp_path / "out" / "val.txt").read_text().splitlines()) == count
 
 
-def test_a_name_that_a_list_cannot_represent_is_refused(tmp_path, monkeypatch):
+def test_each_photo_has_one_line_in_the_lists_whatever_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="The lists of YOLO cannot represent the name"):
-        split_of(labelled(["a.jpg", "b\nc.jpg"]), tmp_path / "out")
+    names = ["a.jpg", "b\nc.jpg", "d.j\npg", os.fsdecode(b"e\xe9.j\xe9\x85g")]
+    train, val = split_of(labelled(names), tmp_path / "out", val=0.5)
+    assert len({*train, *val}) == len(train) + len(val) == 4
+    assert all((tmp_path / "out" / file).is_file() for file in train + val)
+
+
+@given(st.lists(st.text(), unique=True))
+@example(["\U0001f600 cat", "a\u2028b", "\ufeff", '"', "\\", "\x85\x7f\t\n", ": #", "\uffff"])
+def test_class_names_of_any_characters_are_read_back_also_by_yaml(labels):
+    with tempfile.TemporaryDirectory() as out:
+        path = FORMATS["yolo"].write([], labels, Path(out), WriteOptions())
+        wanted = {str(number): label for number, label in enumerate(labels)}
+        assert yolo._own_labels(path.read_text()) == wanted
+        names = yaml.safe_load(path.read_text())["names"] or {}
+        assert {str(number): label for number, label in names.items()} == wanted
+
+
+def test_more_classes_than_yaml_may_have_are_read_back_without_pyyaml(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    Path("photos").mkdir()
+    PIL.Image.new("RGB", (20, 10)).save("photos/a.jpg")
+    labels = [f"class {number:05}" for number in range(30_000)]
+    one = Object(labels[-1], (5, 3, 15, 7), [], {}, 40, 1.0)
+    photo = Labelled(Path("photos/a.jpg"), "a.jpg", 20, 10, (one,))
+    path = FORMATS["yolo"].write([photo], labels, tmp_path / "out", WriteOptions())
+    assert path.stat().st_size > MAX_YAML
+    assert PhotoFolder("photos", path).classes == labels[-1:]
+
+
+def test_a_data_yaml_that_was_changed_is_read_as_yaml(tmp_path):
+    path = FORMATS["yolo"].write([], ["cat", "dog"], tmp_path, WriteOptions())
+    for old, new in (('"cat"', "'bird'"), ('  0: "cat"\n', '  0: "bird" # "cat"\n'), ('"cat"', r'"\x62ird"')):
+        changed = path.read_text().replace(old, new)
+        assert yolo._own_labels(changed) is None
+        assert yaml.safe_load(changed)["names"] == {0: "bird", 1: "dog"}
 
 
 def test_outlines_are_drawn(dataset):

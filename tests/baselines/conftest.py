@@ -39,6 +39,13 @@ class Planted:
         assert torch.isfinite(maps).all()
         return self.found(maps)
 
+    def is_captums(self, method, attribution: type) -> None:
+        """The maps of a method are the largest absolute values over the colours of captum's."""
+        images, classes = self.images[:3], self.classes[:3]
+        wanted = attribution(self.classifier).attribute(images.clone().requires_grad_(True), target=classes)
+        found = method(self.classifier, images, classes)
+        torch.testing.assert_close(found, wanted.detach().abs().amax(dim=1), rtol=1e-3, atol=1e-5)
+
     def tells_apart(self, method, two_planted) -> float:
         """How often a map of one of two patches is brighter there than at the other."""
         images, first, second, inside_first, inside_second = two_planted

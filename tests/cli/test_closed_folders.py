@@ -64,6 +64,20 @@ def test_extract_and_annotate_skip_and_report(work, closed, environment, photos)
         shutil.rmtree(work / "out")
 
 
+def test_the_error_of_a_later_source_is_its_own(work, closed, environment):
+    (work / "empty").mkdir(exist_ok=True)
+    done = casmap(work, environment, "extract", "photos", "empty")
+    assert done.returncode == 2
+    assert done.stderr == "casmap: The folder empty contains no photos.\n"
+
+
+def test_each_closed_folder_is_reported_once(work, closed, environment):
+    done = casmap(work, environment, "extract", "photos", "photos/ant", "photos/**/*.png", "--out", "out")
+    shutil.rmtree(work / "out")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stderr.count("is a folder that cannot be read") == 1
+
+
 def test_a_source_that_cannot_be_read_is_an_error(work, environment):
     (work / "photos" / "cat").chmod(0o000)
     try:

@@ -91,6 +91,14 @@ def test_importing_casmap_loads_no_dependency() -> None:
     assert loaded == {"casmap"}
 
 
+def test_the_command_line_starts_without_modules_that_few_commands_need() -> None:
+    start = (
+        "import sys, typer, rich.console; before = set(sys.modules); import casmap.cli.main; "
+        "print({'numpy', 'json', 'socket', 'hashlib', 'statistics', 'importlib.metadata'} & {*sys.modules} - before)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", start], text=True) == "set()\n"
+
+
 @pytest.mark.parametrize("package", WITHOUT_TORCH)
 def test_packages_that_do_not_import_torch(package) -> None:
     modules = [path for path in MODULES if path.is_relative_to(SOURCE / package)]

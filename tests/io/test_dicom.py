@@ -12,8 +12,9 @@ import pytest
 
 from casmap.errors import UnreadableImage
 from casmap.inference.folder import extract
+from casmap.io.decoding import image_size
 from casmap.io.dicom import write_dicom_mask
-from casmap.io.images import image_size, open_image
+from casmap.io.images import open_image
 
 pydicom = pytest.importorskip("pydicom")
 from pydicom.data import get_testdata_file  # noqa: E402

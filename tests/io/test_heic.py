@@ -11,9 +11,10 @@ import pytest
 from casmap.data.folders import PhotoFolder
 from casmap.errors import UnreadableImage
 from casmap.inference.folder import extract
+from casmap.io.decoding import image_size
 from casmap.io.find import find_images
 from casmap.io.heic import is_heic
-from casmap.io.images import image_size, open_image, open_photo
+from casmap.io.images import open_image, open_photo
 
 pillow_heif = pytest.importorskip("pillow_heif")
 

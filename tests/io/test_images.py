@@ -17,8 +17,9 @@ from hypothesis.extra import numpy as hnp
 
 from casmap.errors import UnreadableImage, UserError
 from casmap.io import images
+from casmap.io.decoding import FORMATS
 from casmap.io.find import find_images
-from casmap.io.images import FORMATS, encode_png, open_image
+from casmap.io.images import encode_png, open_image
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 

@@ -149,15 +149,19 @@ def test_a_photo_that_takes_too_long_is_stopped_and_the_next_is_opened(scan_bomb
     assert workers() == []
 
 
-def test_cpu_time_is_counted_for_each_photo_alone() -> None:
+def test_cpu_time_is_counted_for_each_photo_alone(workers) -> None:
+    def used(pid: int) -> float:
+        """The seconds of CPU time that a process has used."""
+        user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    slow = encoded("PNG", np.random.default_rng(0).integers(0, 255, (2500, 2500, 3), np.uint8), compress_level=1)
     with Opener(workers=1, cpu_seconds=1) as opener:
-        slow = encoded("PNG", np.random.default_rng(0).integers(0, 255, (2500, 2500, 3), np.uint8), compress_level=1)
-        used = time.process_time()
-        for _ in range(3):
-            open_photo(slow)
-        needed = (time.process_time() - used) / 3
-        for _ in range(int(2 / needed) + 1):  # together more than the limit
+        opener(slow)
+        (pid,) = workers()
+        while used(pid) < 3:  # the limit of a photo, rounded up, is 2 s at most
             opener(slow)
+        assert workers() == [pid]
 
 
 def test_a_process_that_is_killed_costs_one_photo(scan_bomb, workers) -> None:
@@ -174,17 +178,21 @@ def test_a_process_that_is_killed_costs_one_photo(scan_bomb, workers) -> None:
         end = time.monotonic() + PATIENCE
         while workers() and time.monotonic() < end:
             time.sleep(0.01)
+        assert workers() == []
         assert np.array_equal(opener(encode_png(NOISE)).image, NOISE)
+        assert len(workers()) == 1
 
 
-def test_a_photo_that_needs_too_much_memory_is_refused(monkeypatch) -> None:
+def test_a_photo_that_needs_too_much_memory_is_refused(monkeypatch, workers) -> None:
     monkeypatch.setattr("casmap.io.opener.BASE_BYTES", 400 << 20)
     monkeypatch.setattr("casmap.io.opener.PIXEL_BYTES", 0)
     with Opener(workers=1) as opener:
-        for _ in range(2):  # the process survives
-            with pytest.raises(UnreadableImage, match="needs more memory than a photo may use"):
-                opener(encoded("PNG", np.zeros((9000, 9000), np.uint8)))
+        opener.start(1)
+        first = workers()
+        with pytest.raises(UnreadableImage, match="needs more memory than a photo may use"):
+            opener(encoded("PNG", np.zeros((9000, 9000), np.uint8)))
         assert np.array_equal(opener(encode_png(NOISE)).image, NOISE)
+        assert workers() == first  # the process survives
 
 
 def test_threads_share_an_opener(tmp_path) -> None:
@@ -223,12 +231,20 @@ def test_modules_in_the_working_directory_are_not_imported(tmp_path) -> None:
     for name in ("numpy", "PIL", "json", "casmap"):
         (tmp_path / f"{name}.py").write_text("import os; os.mkdir('intruder was here')")
     (tmp_path / "photo.png").write_bytes(encode_png(NOISE))
-    program = "from casmap.io.opener import Opener; print(Opener(1)('photo.png').width)"
+    # With "" in the path, as in an interactive Python; -P, because the test is about the modules of the process.
+    program = (
+        "import sys; from casmap.io.opener import Opener; sys.path.insert(0, ''); print(Opener(1)('photo.png').width)"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.stdout == "1100\n", done.stderr
     assert not (tmp_path / "intruder was here").exists()
+
+
+def test_a_process_starts_without_numpy_and_opencv() -> None:
+    program = "import sys; import casmap.io.worker; print({'numpy', 'cv2', 'PIL'} & {*sys.modules})"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "{'PIL'}\n"
 
 
 def test_a_process_that_cannot_start_is_one_sentence(monkeypatch) -> None:

@@ -9,6 +9,18 @@ SMALL = QUICK.replace(size=32, batch=4, steps=4, first_steps=4, checkpoint_every
 
 
 @pytest.fixture
+def shrink(monkeypatch):
+    """Give a study of scenes fewer and smaller pictures, and few steps."""
+
+    def shrink_module(module) -> None:
+        few = {"QUICK": SMALL.replace(period=1), "PHOTOS": 40, "HELD_OUT_PHOTOS": 40}
+        for name, value in few.items():
+            monkeypatch.setattr(module, name, value)
+
+    return shrink_module
+
+
+@pytest.fixture
 def small() -> Setting:
     """Twenty classes, as Table 3 needs."""
     data = "scenes:classes=20,photos={},size=32"

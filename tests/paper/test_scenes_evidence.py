@@ -6,14 +6,11 @@ import pytest
 from casmap.paper import scenes_evidence
 from casmap.paper.outcome import FAILS, HOLDS, TIE, read_outcome, write_outcome
 from casmap.paper.scenes_evidence import AREAS, MEASURES, evidence, run_evidence
-from casmap.training.recipes import QUICK
 
 
 @pytest.fixture
-def out(tmp_path, monkeypatch):
-    small = QUICK.replace(size=32, batch=4, steps=4, first_steps=4, period=1, checkpoint_every=2, threads=1)
-    for name, value in {"QUICK": small, "PHOTOS": 40, "HELD_OUT_PHOTOS": 40}.items():
-        monkeypatch.setattr(scenes_evidence, name, value)
+def out(tmp_path, shrink):
+    shrink(scenes_evidence)
     return tmp_path / "evidence"
 
 

@@ -5,14 +5,11 @@ import pytest
 from casmap.paper import twins as module
 from casmap.paper.outcome import FAILS, HOLDS, TIE, read_outcome, write_outcome
 from casmap.paper.twins import run_twins, twins
-from casmap.training.recipes import QUICK
 
 
 @pytest.fixture
-def out(tmp_path, monkeypatch):
-    small = QUICK.replace(size=32, batch=4, steps=4, first_steps=4, period=1, checkpoint_every=2, threads=1)
-    for name, value in {"QUICK": small, "PHOTOS": 40, "HELD_OUT_PHOTOS": 40}.items():
-        monkeypatch.setattr(module, name, value)
+def out(tmp_path, shrink):
+    shrink(module)
     return tmp_path / "twins"
 
 

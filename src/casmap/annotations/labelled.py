@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.io.atomic import whole_file
-from casmap.io.names import unique_names
+from casmap.io.names import file_name, unique_names
 
 Polygon = list[tuple[float, float]]
 
@@ -59,15 +59,16 @@ def labels_of(photos: Sequence[Labelled]) -> list[str]:
     return sorted({one.label for photo in photos for one in photo.objects})
 
 
-def copy_photos(photos: Sequence[Labelled], folder: Path) -> dict[Path, str]:
-    """Copy photos into a folder under unique names; return the stem of each copy.
+def copy_photos(photos: Sequence[Labelled], folder: Path) -> dict[Path, tuple[str, str]]:
+    """Copy photos into a folder under unique names that are text on one line; return the stem and name of each copy.
 
     Copies, not links: whoever edits a copy, or changes its permissions, must not change the user's own photo. File
     systems that can share blocks (Btrfs, XFS, APFS) do so.
     """
-    names = unique_names([photo.file for photo in photos])
-    for file, stem in names.items():
-        copy = whole_file(folder / f"{stem}{file.suffix}")
+    stems = unique_names([photo.file for photo in photos])
+    names = {file: (stem, stem + file_name(file.suffix)) for file, stem in stems.items()}
+    for file, (_, name) in names.items():
+        copy = whole_file(folder / name)
         with copy as temporary, open(file, "rb") as source, open(temporary, "wb") as target:
             _copy(source.fileno(), target.fileno())
     return names

@@ -14,7 +14,6 @@ from casmap.baselines import BASELINES
 from casmap.cli.console import console, if_stopped, reporter
 from casmap.cli.options import Boxes, Data, Mappings, Masks, Out, Split
 from casmap.cli.tables import print_plan, print_report, show_outcome
-from casmap.io.lock import locked
 
 if TYPE_CHECKING:
     from casmap.paper.plan import Experiment
@@ -32,6 +31,8 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="only print the cost: ru
 @contextmanager
 def studying(folder: Path) -> Iterator[None]:
     """Hold the lock of a study's folder, and say how to continue if the study is stopped."""
+    from casmap.io.lock import locked
+
     sentence = f"Stopped: the finished parts are in {folder}; run the same command to continue."
     with locked(folder, reporter), if_stopped(sentence):
         yield

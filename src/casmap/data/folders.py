@@ -14,8 +14,9 @@ from casmap.annotations.types import AnnotatedObject, Annotations, Kind, Names, 
 from casmap.data.layouts import SPLIT_NAMES, find_layout
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.errors import UserError
+from casmap.io.decoding import IMAGE_SUFFIXES, image_size
 from casmap.io.find import UNSUPPORTED_SUFFIXES, links_outside, without_heic_copies
-from casmap.io.images import IMAGE_SUFFIXES, image_size, open_photo
+from casmap.io.images import open_photo
 from casmap.io.outputs import is_output, map_files
 
 Boxes = npt.NDArray[np.float64]

@@ -145,7 +145,7 @@ def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], alpha: float
     }  # fmt: skip
     stale = {view.name for view in final.values()} - {view.name for view in files.values()}  # they show an earlier mask
     renamed = {temporary.name: view.name for temporary, view in files.items()}
-    return Entry(line, maps.key(photo), renamed, sorted(stale) if photo in maps.earlier else ())
+    return Entry(line, maps.keys[photo], renamed, sorted(stale) if photo in maps.earlier else ())
 
 
 def dicom_mask(folder: Path, name: str) -> Path:

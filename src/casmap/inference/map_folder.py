@@ -16,7 +16,8 @@ class MapFolder:
     """Knows which maps a folder has, which are left to make, and writes boxes.jsonl.
 
     earlier: the lines of all maps that were in the folder before, by the absolute path of their photo. Then, as `plan`
-    sets them: names of the maps, base folder of their photos, and the lines of this run's maps.
+    sets them: names of the maps, base folder of their photos, the lines of this run's maps, and keys, which say for
+    each photo what its map depends on, for a run that continues this one; "" if unknown.
     """
 
     def __init__(self, out: Path) -> None:
@@ -28,7 +29,7 @@ class MapFolder:
         self.names: dict[Path, str] = {}
         self.base = Path()
         self.lines: dict[str, dict[str, Any]] = {}
-        self._keys: dict[str, str] = {}
+        self.keys: dict[str, str] = {}
 
     def plan(self, paths: list[Path], base: Path, batch: int, options: str) -> list[Path]:
         """Name the maps of photos, and return the photos that are left to map.
@@ -36,8 +37,10 @@ class MapFolder:
         options: a text for all that maps depend on besides their photos; "" if it is unknown: nothing is continued.
         """
         self.base = base
-        self._keys = {os.path.abspath(path): _key(options, path) for path in paths}
-        finished = {entry.photo: entry for entry in self._recovered if entry.key and entry.key == self.key(entry.photo)}
+        self.keys = {os.path.abspath(path): _key(options, path) for path in paths}
+        finished = {
+            entry.photo: entry for entry in self._recovered if entry.key and entry.key == self.keys.get(entry.photo)
+        }
         if self._recovered:
             self._write_boxes(self.earlier.values())
         restart(self.out, list(finished.values()))  # also without entries: the last line may be incomplete
@@ -50,10 +53,6 @@ class MapFolder:
         self.names = unique_names(paths, earlier, self._names_of_others())
         return left
 
-    def key(self, photo: str) -> str:
-        """What the map of a photo depends on, for a run that continues another; "" if unknown."""
-        return self._keys.get(photo, "")
-
     def keep(self, entries: Sequence[Entry]) -> None:
         """Put finished maps in their places."""
         record(self.out, entries)
@@ -64,9 +63,9 @@ class MapFolder:
         if stopped:  # perhaps in the middle of `keep`: the journal knows
             self.lines = {entry.photo: entry.line for entry in recover(self.out)}
             remove_temporary_files(self.out)
-        others = (line for photo, line in self.earlier.items() if photo not in self._keys)
-        mapped = (self.lines[photo] for photo in self._keys if photo in self.lines)
-        unread = (line for photo, line in self.earlier.items() if photo in self._keys and photo not in self.lines)
+        others = (line for photo, line in self.earlier.items() if photo not in self.keys)
+        mapped = (self.lines[photo] for photo in self.keys if photo in self.lines)
+        unread = (line for photo, line in self.earlier.items() if photo in self.keys and photo not in self.lines)
         self._write_boxes(chain(others, mapped, unread))
         if not stopped:
             restart(self.out, [])

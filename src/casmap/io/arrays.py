@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 Window = tuple[float, float]  # centre and width, in the image's own units
-ACCEPTED = "an array (H, W), (H, W, 1), (H, W, 3) or (H, W, 4), or a tensor (3, H, W), with values in 0..1 or 0..255"
 
 
 def is_tensor(source: Any) -> bool:

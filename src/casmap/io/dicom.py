@@ -5,13 +5,15 @@ Needs pydicom, the extra `dicom`.
 
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from casmap.io.arrays import Window, apply_window, stretch_to_uint8
-from casmap.io.atomic import whole_file
 from casmap.io.size_limits import check_size
+
+if TYPE_CHECKING:  # each photo is tested for DICOM by a process that starts faster without NumPy
+    import numpy as np
+    import numpy.typing as npt
+
+    from casmap.io.arrays import Window
 
 SUFFIX = ".dcm"
 MASK = "casmap mask"
@@ -67,15 +69,18 @@ def dicom_size(file: Path | io.BytesIO) -> tuple[int, int]:
     return int(data.get("Columns", 0)), int(data.get("Rows", 0))
 
 
-def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None = None) -> npt.NDArray[np.uint8]:
+def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: "Window | None" = None) -> "npt.NDArray[np.uint8]":
     """Return the first frame of a file in 8 bits: grey (H, W) or RGB (H, W, 3).
 
     Grey values are rescaled and windowed as the file specifies; window: centre and width to use instead of the file's.
     max_pixels: raise ExceedsLimit if the frame has more pixels.
     """
+    import numpy as np
     from pydicom import dcmread
     from pydicom.pixels.processing import apply_color_lut, apply_rescale, apply_voi
     from pydicom.pixels.utils import pixel_array
+
+    from casmap.io.arrays import apply_window, stretch_to_uint8
 
     check_not_deflated(source)
     data = dcmread(source)
@@ -99,10 +104,13 @@ def open_dicom(source: Path | io.BytesIO, max_pixels: int, window: Window | None
     return 255 - grey if kind == "MONOCHROME1" else grey
 
 
-def write_dicom_mask(photo: Path, mask: npt.NDArray[np.float32], out: Path) -> None:
+def write_dicom_mask(photo: Path, mask: "npt.NDArray[np.float32]", out: Path) -> None:
     """Write a mask (H, W) as DICOM with the position, spacing and patient of its medical image `photo`."""
+    import numpy as np
     from pydicom import dcmread
     from pydicom.uid import ExplicitVRLittleEndian, generate_uid
+
+    from casmap.io.atomic import whole_file
 
     data = dcmread(photo, stop_before_pixels=True)
     for key in PIXEL_ATTRIBUTES:

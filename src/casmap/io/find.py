@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from casmap.errors import UserError
 from casmap.io import heic
-from casmap.io.images import IMAGE_SUFFIXES, is_url
+from casmap.io.decoding import IMAGE_SUFFIXES, is_url
 
 # Photos that casmap does not open, but reports. Raw files start like TIFF files: Pillow would open their thumbnail.
 RAW_SUFFIXES = (".jxl", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf")
@@ -33,13 +33,15 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
     ['b.jpg', 'a.png']
     """
     found: dict[str, Path] = {}
-    closed: dict[str, str] = {}  # a sentence for each folder that cannot be read
+    closed: dict[str, str] = {}  # a sentence for each folder of a source that cannot be read
+    passed_over: dict[str, str] = {}  # those of all sources
 
     def note(error: OSError) -> None:
         folder = os.fsdecode(error.filename)
         closed[folder] = f"{folder} is a folder that cannot be read: {error.strerror}."
 
     for source in map(Path, sources):
+        closed.clear()
         if is_url(source):
             raise UserError(f"{str(source).replace(':/', '://', 1)} is a URL: download the file first.")
         try:
@@ -68,10 +70,11 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
             raise UserError(next(iter(closed.values())))
         if not images:
             raise UserError(missing)
+        passed_over |= closed
         for path in sorted(images):
             found.setdefault(os.path.abspath(path), path)
     if left_out is not None:
-        left_out += closed.values()
+        left_out += passed_over.values()
     return list(found.values())
 
 

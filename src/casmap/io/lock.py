@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -83,7 +82,7 @@ def _acquire(path: Path, reporter: Reporter) -> int | None:
         # Another process may have removed the file between open and flock: then this lock protects nothing.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file), os.stat(path, follow_symlinks=False)):
-                about = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%H:%M:%S")}
+                about = {"pid": os.getpid(), "host": os.uname().nodename, "since": time.strftime("%H:%M:%S")}
                 with suppress(OSError):  # opened only to read
                     os.truncate(file, 0)
                     os.pwrite(file, json.dumps(about).encode(), 0)

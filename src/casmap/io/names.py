@@ -4,7 +4,6 @@ A file name is bytes, and not all of them are text. Python gives an undecodable 
 file can hold. In text files casmap writes it as `\\xe9`, and control characters likewise.
 """
 
-import hashlib
 import os
 import re
 from collections import Counter
@@ -66,6 +65,8 @@ def file_name(name: str) -> str:
     content = safe.encode()
     if len(content) <= LONGEST:
         return safe
+    import hashlib  # loads OpenSSL, which few names need
+
     return f"{content[: LONGEST - DIGITS - 1].decode(errors='ignore')}-{hashlib.sha256(content).hexdigest()[:DIGITS]}"
 
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from casmap.errors import InvalidImage, TooLarge, TooSlow, UnreadableImage, UserError
 from casmap.io.arrays import Window
-from casmap.io.images import Image, Opened, Source, is_url, open_photo, path_of
+from casmap.io.decoding import is_url
+from casmap.io.images import Image, Opened, Source, open_photo, path_of
 from casmap.io.size_limits import MAX_PIXELS
 
 # The slowest format, lossless JPEG 2000, took 1.84 s for 10 million pixels: about 33 s for the largest photo.
@@ -171,7 +172,7 @@ class Worker:
         answer = json.loads(self._line(end))
         if "error" in answer:
             return answer, None
-        height, width = answer["shape"]
+        width, height = answer["size"]
         if not 0 < height * width <= MAX_PIXELS:
             raise ValueError
         image = np.empty((height, width, 3), np.uint8)

@@ -28,8 +28,7 @@ class Samples:
     ) -> None:
         self.thinning, self.limit, self.seed, self.processes = thinning, limit, seed, processes
         self.step, self.newest = 0, first
-        copied = thinning.keeps_first and thinning.keeps_last  # if f is not trained, f itself is f(0)
-        self.kept: list[State] = [processes.copy_weights(first.state_dict())] if copied else []
+        self.kept: list[State] = [processes.copy_weights(first.state_dict())] if thinning.copies_first else []
         self.drawn = copy.deepcopy(first).eval().requires_grad_(False)
 
     def __len__(self) -> int:

@@ -28,9 +28,14 @@ class Thinning:
     keeps: Callable[[int], bool] | None = None
     evict: "Callable[[int, Generator], int]" = lambda copies, rng: int(rng.integers(copies))
 
+    @property
+    def copies_first(self) -> bool:
+        """Whether F starts with a copy of f(0); if f is not trained, f itself is f(0)."""
+        return self.keeps_first and self.keeps_last
+
     def copies(self, limit: int) -> int:
-        """The maximum number of classifiers in F beside the newest; if f is not trained, f itself is f(0)."""
-        return limit - 1 if self.keeps else int(self.keeps_first and self.keeps_last)
+        """The maximum number of classifiers in F beside the newest."""
+        return limit - 1 if self.keeps else int(self.copies_first)
 
 
 THINNINGS: Registry[Callable[[int | None], Thinning]] = Registry("thinning", plugins="casmap.thinnings", of=Callable)

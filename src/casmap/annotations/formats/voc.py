@@ -120,8 +120,9 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     """Write Annotations/, JPEGImages/ (copies of the photos) and ImageSets/Main/all.txt."""
     names = copy_photos(photos, out / "JPEGImages")
     for photo in photos:
+        stem, name = names[photo.file]
         root = ElementTree.Element("annotation")
-        _add_texts(root, folder="JPEGImages", filename=f"{names[photo.file]}{photo.file.suffix}")
+        _add_texts(root, folder="JPEGImages", filename=name)
         _add_texts(ElementTree.SubElement(root, "source"), database="The VOC database", annotation="casmap")
         _add_texts(ElementTree.SubElement(root, "size"), width=photo.width, height=photo.height, depth=3)
         _add_texts(root, segmented=0)
@@ -130,8 +131,8 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
             item = ElementTree.SubElement(root, "object")
             _add_texts(item, name=one.label, pose="Unspecified", truncated=0, difficult=0)
             _add_texts(ElementTree.SubElement(item, "bndbox"), xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
-        write_whole(out / "Annotations" / f"{names[photo.file]}.xml", xml_text(root))
-    write_whole(out / "ImageSets" / "Main" / f"{SET}.txt", "".join(f"{names[photo.file]}\n" for photo in photos))
+        write_whole(out / "Annotations" / f"{stem}.xml", xml_text(root))
+    write_whole(out / "ImageSets" / "Main" / f"{SET}.txt", "".join(f"{names[photo.file][0]}\n" for photo in photos))
     return out / "Annotations"
 
 

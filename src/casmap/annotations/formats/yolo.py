@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,11 @@ from casmap.io.reading import MAX_YAML, parse_yaml, read_text, reading, refuse_l
 
 FILE = "data.yaml"
 MAX_BYTES = 10 * 2**20  # of the labels of one photo
+MAX_OWN = 64 * 2**20  # of data.yaml as `write` makes it: more than 100,000 classes with names of 255 bytes
+# A line of data.yaml as `write` makes it: the number of a class and its name, a JSON string.
+OWN_CLASS = re.compile(r'  (0|[1-9][0-9]*): ("(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-f]{4})*")')
+# What YAML cannot have in a string, or takes for a line break.
+UNPRINTABLE = re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 WHOLE: Size = (1, 1)  # the size of a photo in relative coordinates
 
 
@@ -63,14 +69,34 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
 
 def _labels(path: Path) -> dict[str, str]:
     """Return the classes in data.yaml, a list or a mapping, by their number as text."""
+    wanted = f"{path} must be a YAML file with the names of the classes in names, without aliases."
+    with reading(path, wanted):
+        own = _own_labels(read_text(path, MAX_OWN))
+    if own is not None:
+        return own
     try:
         import yaml  # noqa: F401 (used by parse_yaml)
     except ImportError as error:
         raise UserError(f"Reading {path} needs PyYAML: pip install pyyaml.") from error
-    with reading(path, f"{path} must be a YAML file with the names of the classes in names, without aliases."):
+    with reading(path, wanted):
         names = parse_yaml(read_text(path, MAX_YAML))["names"] or {}
         pairs = enumerate(names) if isinstance(names, list) else names.items()
         return {str(number): str(label) for number, label in pairs}
+
+
+def _own_labels(text: str) -> dict[str, str] | None:
+    """Return the classes in a data.yaml of `write`; None if another program has written or changed it.
+
+    A YAML file may have no more than about 10,000 classes, because parsing it is slow; these lines are not.
+
+    >>> _own_labels('train: images\\nnames:\\n  0: "cat"\\n# written by casmap\\n'), _own_labels("names: [cat]")
+    ({'0': 'cat'}, None)
+    """
+    *lines, end = text.partition("\nnames:\n")[2].removesuffix("\n").split("\n")
+    found = [OWN_CLASS.fullmatch(line) for line in lines]
+    if f"{end}\n".encode() != WRITTEN:
+        return None
+    return {one[1]: json.loads(one[2]) for one in found if one} if all(found) else None
 
 
 def _parse_object(line: str, labels: dict[str, str]) -> AnnotatedObject:
@@ -103,24 +129,30 @@ def write(
     (except in sets so small that a split would be empty). Without
     photos for val, data.yaml has no `val`; Ultralytics requires one.
     """
-    if broken := [photo.name for photo in photos if Path(photo.name).name.splitlines() != [Path(photo.name).name]]:
-        raise UserError(f"The lists of YOLO cannot represent the name {broken[0]!r}: rename the photo.")
     names = copy_photos(photos, out / "images")
     for photo in photos:
         lines = [_line(one, labels.index(one.label), photo, outlines) for one in photo.objects]
-        write_whole(out / "labels" / f"{names[photo.file]}.txt", "".join(f"{text}\n" for text in lines))
+        stem, _ = names[photo.file]
+        write_whole(out / "labels" / f"{stem}.txt", "".join(f"{text}\n" for text in lines))
     splits = "train: images\n# val: Ultralytics requires a folder or a list of other photos here\n"
     if val := _choose_val([photo.name for photo in photos], options.val):
         splits = "train: train.txt\nval: val.txt\n"
         for split, inside in (("train", False), ("val", True)):
             files = [photo.file for photo in photos if (photo.name in val) == inside]
             # Ultralytics replaces ./ by the folder of the list.
-            lines = [f"./images/{names[file]}{file.suffix}" for file in files]
-            write_whole(out / f"{split}.txt", "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape"))
-    # Every JSON string is a YAML string, whatever characters a class name has.
-    classes = "".join(f"  {number}: {json.dumps(label)}\n" for number, label in enumerate(labels))
+            write_whole(out / f"{split}.txt", "".join(f"./images/{names[file][1]}\n" for file in files))
+    classes = "".join(f"  {number}: {_quoted(label)}\n" for number, label in enumerate(labels))
     write_whole(out / FILE, f"{splits}names:\n{classes}".encode() + WRITTEN)
     return out / FILE
+
+
+def _quoted(label: str) -> str:
+    """Return a class as a string of both JSON and YAML, in which a pair of \\u escapes would not be one character.
+
+    >>> print(_quoted("a " + chr(0x1F600) + " " + chr(0x2028)))
+    "a \U0001f600 \\u2028"
+    """
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(label, ensure_ascii=False))
 
 
 def _choose_val(names: Sequence[str], share: float) -> set[str]:
