@@ -271,7 +271,8 @@ def further(text, title):
 
 
 def share(number):
-    return "-" if number is None else f"{100 * number.value:.1f}  {100 * number.low:.1f}–{100 * number.high:.1f}"
+    interval = f"  {100 * number.low:.1f}–{100 * number.high:.1f}" if number.low < number.high else ""
+    return f"{100 * number.value:.1f}{interval}"
 
 
 def test_further_tables_say_how_well_boxes_fit_by_both_rules(results):

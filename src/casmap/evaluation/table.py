@@ -214,12 +214,13 @@ def size_rows(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _short(number: Number | None) -> str:
-    """A share in percent and its interval on one line.
+    """A share in percent and its interval on one line; without the interval if it has no width.
 
-    >>> _short(Number(0.3614, 0.3, 0.4256))
-    '36.1  30.0–42.6'
+    >>> _short(Number(0.3614, 0.3, 0.4256)), _short(Number(1.0, 1.0, 1.0))
+    ('36.1  30.0–42.6', '100.0')
     """
-    return text_of(number, 100).replace(" – ", "–").replace("\n", "  ")
+    text = text_of(number, 100).replace(" – ", "–").replace("\n", "  ")
+    return text.partition("  ")[0] if number is not None and number.low == number.high else text
 
 
 def to_json(results: Evaluation) -> str:
