@@ -11,28 +11,24 @@ import sys
 import time
 from pathlib import Path
 
-import cv2
 import numpy as np
-import onnxruntime
 
 import casmap
+from casmap.baselines.u2net import SalientObject
 from casmap.data.folders import PhotoFolder
 from casmap.evaluation.localization import iou, mask_iou
 from casmap.evaluation.numbers import bootstrap_interval
 from casmap.inference.components import largest_box
 
-SIDE = 320
-MEAN, STD = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
-
 
 def main() -> None:
     """One row for each: LE, boxes with an IoU above 0.75, mask IoU, milliseconds per photo."""
     photos = PhotoFolder(Path(sys.argv[1]), masks=Path(sys.argv[2]))
-    session = onnxruntime.InferenceSession(sys.argv[3], one_thread(), providers=["CPUExecutionProvider"])
+    u2netp = SalientObject(Path(sys.argv[3]), threads=1)
     mapper = casmap.load(sys.argv[4] if len(sys.argv) > 4 else None, threads=1)
     systems = {
         "casmap, alpha 1": lambda photo: mapper(photo).binary(),
-        "u2netp, 0.5": lambda photo: u2netp(session, photo) >= 0.5,
+        "u2netp, 0.5": lambda photo: u2netp.mask(photo) >= 0.5,
     }
     values: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in systems}
     for index in range(len(photos)):
@@ -54,23 +50,6 @@ def main() -> None:
         print(f"| {name} | {' | '.join(map(percent, measures))} | {1000 * np.median(seconds):.0f} |")
     ours, theirs = (np.array(rows)[:, 2] for rows in values.values())
     print(f"\n{len(ours)} photos; mask IoU, casmap - u2netp: {percent(ours - theirs)}")
-
-
-def u2netp(session: onnxruntime.InferenceSession, photo: np.ndarray) -> np.ndarray:
-    """The saliency map (H, W) in 0..1 of a photo (H, W, 3) uint8."""
-    square = cv2.resize(photo, (SIDE, SIDE), interpolation=cv2.INTER_LANCZOS4).astype(np.float32)
-    normalised = (square / max(float(square.max()), 1e-6) - MEAN) / STD
-    feed = {session.get_inputs()[0].name: normalised.transpose(2, 0, 1)[None]}
-    found = session.run([session.get_outputs()[0].name], feed)[0][0, 0]
-    stretched = (found - found.min()) / max(float(found.max() - found.min()), 1e-6)
-    return cv2.resize(stretched, photo.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-
-
-def one_thread() -> onnxruntime.SessionOptions:
-    """ONNX Runtime on one core."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    return options
 
 
 def percent(values: np.ndarray) -> str:

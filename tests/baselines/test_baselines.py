@@ -32,7 +32,7 @@ TOY = Baseline("Upper half", "nobody 2026", upper_half)
 
 def test_each_file_registers_the_baseline_of_its_name_and_has_a_test() -> None:
     assert BASELINES.names == [name.replace("_", "-") for name in MODULES]
-    assert len(MODULES) == 17
+    assert len(MODULES) == 19
     for name, module in zip(BASELINES.names, MODULES, strict=True):
         assert isinstance(BASELINES[name], Baseline)
         assert (BASELINES[name].explain is None) != (BASELINES[name].learn is None)
@@ -53,7 +53,7 @@ def test_an_unknown_one_is_one_sentence() -> None:
 
 def test_names_are_known_without_torch(fresh) -> None:
     asked = "import sys; from casmap.baselines import BASELINES; print(len(BASELINES.names), 'torch' in sys.modules)"
-    assert fresh(start=asked).said.split() == ["17", "False"]
+    assert fresh(start=asked).said.split() == ["19", "False"]
 
 
 def test_one_of_another_package_is_in_the_help_and_in_the_results(mapping, knowing, tmp_path, environment) -> None:

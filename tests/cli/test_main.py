@@ -387,8 +387,14 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
     assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name])
     assert "OM" not in numbers["whole photo"]
     for row in numbers.values():
-        assert {"LE", "F1"} <= set(row["as extracted"])
-        for number in (*row.pop("as extracted").values(), *row.values()):
+        whole, field = row.pop("as extracted"), row.pop("field protocol")
+        by_size = [row.pop("by size"), whole.pop("by size")]
+        assert {"LE", "F1", "LE, threshold 0.5"} <= set(whole)
+        assert set(field) == {"GT-known", "GT-known, threshold 0.5"}
+        for sizes in by_size:
+            assert all(1 <= group.pop("photos") <= 8 for group in sizes.values())
+        grouped = [number for sizes in by_size for group in sizes.values() for number in group.values()]
+        for number in (*whole.values(), *field.values(), *row.values(), *grouped):
             assert number.get("low", number["value"]) <= number["value"] <= number.get("high", number["value"])
 
 
@@ -575,7 +581,7 @@ def test_evaluate_prints_the_mapping_unchanged(casmap, mapping, tmp_path):
     (tmp_path / "run [best]" / "mapping.safetensors").write_bytes(mapping.read_bytes())
     done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", "run [best]/mapping.safetensors")
     assert done.code == 0
-    assert done.said.count("run [best]") == 1
+    assert done.said.count("run [best]") == 4  # the tables of square photos
 
 
 def test_train_prints_its_folder_unchanged(casmap):

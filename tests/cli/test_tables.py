@@ -9,7 +9,7 @@ from rich.console import Console
 
 from casmap.cli import tables
 from casmap.cli.tables import print_check, print_correction, print_plan, print_report, show_outcome, table_of
-from casmap.paper.outcome import HOLDS, Cell, Claim, Outcome
+from casmap.paper.outcome import HOLDS, Cell, Claim, Further, Outcome
 from casmap.paper.plan import Planned
 from casmap.paper.report import Report
 from casmap.tools.check import OWN, CheckResult
@@ -50,6 +50,12 @@ def test_a_narrow_terminal_gets_the_summary_and_is_told_where_the_rest_is(told, 
     assert ("table9.md" in said) != wide
     assert "How." in said  # what the columns mean
     assert "in short" not in (tmp_path / "table9.json").read_text()
+
+
+def test_further_tables_are_told_below_the_first(told, tmp_path) -> None:
+    show_outcome(outcome(further=[Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0")]])]), tmp_path)
+    said = told.file.getvalue()
+    assert said.index("Table 9") < said.index("By size") < said.index("99.0")
 
 
 def test_the_best_are_bold_and_the_unseen_in_italics() -> None:

@@ -37,7 +37,7 @@ def test_no_boxes_stay_no_boxes() -> None:
     assert _moved(np.empty((0, 4)), 60, 100, 30, "crop").shape == (0, 4)
 
 
-@pytest.mark.parametrize("policy", ["crop", "squash"])
+@pytest.mark.parametrize("policy", ["crop", "squash", "squash and crop"])
 @pytest.mark.parametrize("shape", [(60, 100), (100, 60), (30, 30), (7, 9), (20, 300), (1, 500), (500, 1)])
 def test_any_shape_becomes_square(shape: tuple[int, int], policy: Policy) -> None:
     image = np.full((*shape, 3), (10, 100, 250), dtype=np.uint8)
@@ -104,7 +104,7 @@ def test_mask_by_hand() -> None:
     np.testing.assert_array_equal(resize_annotation(annotation, 2, 6, 2, "squash").mask, [[1, 4], [7, 10]])
 
 
-@given(EDGES, EDGES, st.integers(1, 64), st.sampled_from(["crop", "squash"]), st.integers(0, 99))
+@given(EDGES, EDGES, st.integers(1, 64), st.sampled_from(["crop", "squash", "squash and crop"]), st.integers(0, 99))
 def test_masks_keep_their_values_and_parts_stay_apart(
     height: int, width: int, size: int, policy: Policy, seed: int
 ) -> None:
@@ -151,3 +151,26 @@ def test_squash_scaled_back_is_identity(boxes: npt.NDArray[np.float64], height: 
 def test_other_policies_are_refused() -> None:
     with pytest.raises(AssertionError, match="pad"):
         resize(np.zeros((4, 4, 3), np.uint8), 2, "pad")  # type: ignore[arg-type]
+
+
+def test_squash_and_crop_by_hand() -> None:
+    # 512 x 128 to 256 x 256: half the height, twice the width; 16 pixels are cut off at each edge, boxes are clipped.
+    boxes = np.array([[0.0, 0, 128, 512], [28, 132, 108, 332], [0, 0, 4, 512]])
+    moved = _moved(boxes, 512, 128, 224, "squash and crop")
+    np.testing.assert_allclose(moved, [[0, 0, 224, 224], [40, 50, 200, 150], [0, 0, 0, 224]])
+
+
+def test_squash_and_crop_is_the_middle_of_squash() -> None:
+    image = np.random.default_rng(0).integers(0, 256, (90, 60, 3), dtype=np.uint8)
+    cropped = resize(image, 28, "squash and crop")
+    np.testing.assert_array_equal(cropped, resize(image, 32, "squash")[2:30, 2:30])
+
+
+@given(_boxes(), EDGES, EDGES, st.integers(4, 300))
+def test_squash_and_crop_never_leaves_the_crop(
+    boxes: npt.NDArray[np.float64], height: int, width: int, size: int
+) -> None:
+    moved = _moved(boxes, height, width, size, "squash and crop")
+    assert moved.min() >= 0
+    assert moved.max() <= size
+    assert (moved[:, 2:] >= moved[:, :2]).all()

@@ -24,6 +24,7 @@ from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evide
 from casmap.evaluation.localization import (
     center_mask,
     continuous_f1,
+    iou,
     localization_error,
     mask_iou,
     official_metric,
@@ -236,6 +237,16 @@ def test_every_number_is_that_of_its_measure(policy):
         "evidence precision": [evidence_precision(b, t.parts) for b, t in zip(binary, truths, strict=True)],
         "MaxBoxAccV2": max_box_acc_v2(masks, boxes, tuning)[0],
     }
+    for end, level in (("", None), (", threshold 0.5", 0.5)):
+        marked = binary_mask(masks) if level is None else masks >= level
+        found = zip(map(largest_box, marked), boxes, strict=True)
+        best = np.array([0.0 if one is None else iou(one, box).max() for one, box in found])
+        expected |= {
+            f"LE{end}": best <= 0.5, f"LE at IoU 0.3{end}": best <= 0.3, f"LE at IoU 0.7{end}": best <= 0.7,
+            f"mean LE{end}": ((best <= 0.3) * 1.0 + (best <= 0.5) + (best <= 0.7)) / 3,
+            f"boxes above IoU 0.75{end}": best > 0.75,
+            f"mask IoU{end}": [mask_iou(b, t.mask) for b, t in zip(marked, truths, strict=True)],
+        }  # fmt: skip
     assert set(row.values) == set(expected)
     assert set(row.numbers) == {*expected, "spread", "PxAP"}
     for key, values in expected.items():
@@ -248,6 +259,17 @@ def test_every_number_is_that_of_its_measure(policy):
     assert value(row, "PxAP") == pytest.approx(average_precision(np.sum(histograms, axis=0)))
     assert 0 < value(row, "LE") < 1  # or the comparison would say little
     assert value(row, "binary area") == pytest.approx(0.3, abs=0.01)
+
+
+@pytest.mark.parametrize("policy", ["crop", "squash"])
+def test_le_by_size_is_that_of_the_photos_of_each_size(policy):
+    """Rectangles all have one size, which depends on the policy: 54 and 36 of 256 pixels."""
+    row = measured(guessing, Rectangles(photos=20), SIZE, policy)
+    sizes = {"crop": ["0.2-0.33", "0.1-0.33"], "squash": ["0.1-0.2", "0.1-0.33"]}[policy]
+    assert list(row.by_size) == sizes
+    for group in row.by_size.values():
+        assert group.photos == 20
+        assert group.numbers == {key: row.numbers[key] for key in ("LE", "LE, threshold 0.5")}
 
 
 @pytest.mark.parametrize("system", [whole_system, center_system])

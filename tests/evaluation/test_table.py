@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import PIL.Image
@@ -15,6 +16,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
+from casmap.evaluation.box_fit import BINARY_RULES, by_rule
 from casmap.evaluation.evaluate import (
     Number,
     center_system,
@@ -22,9 +24,11 @@ from casmap.evaluation.evaluate import (
     measure_masks,
     whole_system,
 )
+from casmap.evaluation.field_protocol import measure_field_protocol
 from casmap.evaluation.localization import continuous_f1, iou
 from casmap.evaluation.table import (
     COLUMNS,
+    FIT_MEASURES,
     compare,
     evaluate,
     system_of,
@@ -98,9 +102,18 @@ def test_rows_are_of_whole_photos_and_central_crop_is_the_papers_protocol(result
             assert row.numbers == measure_masks(row.name, predictions, area=0.2).numbers
 
 
-def test_every_number_has_a_line_in_the_table(results):
+def test_every_number_has_a_line_in_a_table(results):
+    fits = {by_rule(key, rule) for key in FIT_MEASURES for rule in BINARY_RULES}
     for row in results.rows:
-        assert set(row.numbers) <= set(COLUMNS)
+        assert set(row.numbers) <= set(COLUMNS) | fits
+
+
+def test_the_field_protocol_is_measured_on_squashed_and_cropped_photos(results, mapper, scenes):
+    systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole photo": whole_system}
+    for row in results.field_protocol:
+        predictions = map_photos(systems[row.name], scenes, SIZE, "squash and crop")
+        assert row.numbers == measure_field_protocol(row.name, predictions).numbers
+        assert set(row.numbers) == {"GT-known", "GT-known, threshold 0.5"}
 
 
 def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
@@ -244,6 +257,52 @@ def test_the_table_says_how_many_photos_and_which_systems(results):
     assert [cell.strip() for cell in lines[at].split("┃")[2:-1]] == ["mine", "centre box", "whole photo"]
 
 
+def further(text, title):
+    """The lines of a further table from its title on: a rule, and below it each line's name and cells."""
+    found, rule = {}, None
+    for line in text[text.index(title) :].splitlines()[4:]:
+        name, *cells = re.split(r"\s{3,}", line.strip())
+        if not name:
+            return found
+        if cells:
+            found[rule][name] = cells
+        else:
+            rule, found[name] = name, {}
+    return found
+
+
+def share(number):
+    interval = f"  {100 * number.low:.1f}–{100 * number.high:.1f}" if number.low < number.high else ""
+    return f"{100 * number.value:.1f}{interval}"
+
+
+def test_further_tables_say_how_well_boxes_fit_by_both_rules(results):
+    found = further(printed(results), "how well boxes and masks fit")
+    assert list(found) == ["alpha 1", "threshold 0.5"]
+    for rule, lines in found.items():
+        assert list(lines) == list(FIT_MEASURES.values())
+        for key, title in FIT_MEASURES.items():
+            assert lines[title] == [share(row.numbers[by_rule(key, rule)]) for row in results.rows]
+
+
+def test_further_tables_say_le_by_size_with_the_number_of_photos(results):
+    found = further(printed(results), "LE ↓ by the share that the true box covers")
+    sizes = results["mine"].by_size
+    assert sum(group.photos for size, group in sizes.items() if size != "0.1-0.33") == 12
+    for rule, lines in found.items():
+        assert list(lines) == [f"{size} ({group.photos})" for size, group in sizes.items()]
+        for size, cells_found in zip(sizes, lines.values(), strict=True):
+            assert cells_found == [share(row.by_size[size].numbers[by_rule("LE", rule)]) for row in results.rows]
+
+
+def test_further_tables_say_gt_known_of_the_field_protocol(results):
+    found = further(printed(results), "The field's protocol")
+    for rule, lines in found.items():
+        assert lines == {
+            "GT-known ↑": [share(row.numbers[by_rule("GT-known", rule)]) for row in results.field_protocol]
+        }
+
+
 def test_om_is_a_dash_where_no_class_is_told(results):
     assert cells(printed(results), "OM ↓")[0][1:] == ["-", "-"]
 
@@ -253,7 +312,8 @@ def test_measures_that_nobody_has_take_no_line(mapper, scenes):
 
 
 def test_for_square_photos_the_central_crop_is_not_repeated(results):
-    assert printed(results).count("LE ↓") == 1
+    assert printed(results).count("│ LE ↓") == 1
+    assert "Central crop" not in printed(results)
     assert "gives the same numbers, because all photos are square" in " ".join(printed(results).split())
 
 
@@ -273,10 +333,20 @@ def test_a_number_is_written_as_a_reader_expects_it():
 def test_json_holds_all_numbers(results):
     content = json.loads(to_json(results))
     assert list(content) == [row.name for row in results.rows]
-    for row, crop in zip(results.rows, results.central_crop, strict=True):
-        assert content[row.name].pop("LE squashed") == {"value": results.squashed[row.name]}
-        assert content[row.name].pop("as extracted") == {key: vars(number) for key, number in row.numbers.items()}
-        assert content[row.name] == {key: vars(number) for key, number in crop.numbers.items()}
+    for row, crop, field in zip(results.rows, results.central_crop, results.field_protocol, strict=True):
+        found = content[row.name]
+        assert found.pop("LE squashed") == {"value": results.squashed[row.name]}
+        for numbers, of in ((found.pop("as extracted"), row), (found, crop)):
+            by_size = numbers.pop("by size")
+            assert numbers == {key: vars(number) for key, number in of.numbers.items()} | (
+                {"field protocol": {key: vars(number) for key, number in field.numbers.items()}} if of is crop else {}
+            )
+            assert {size: group.pop("photos") for size, group in by_size.items()} == {
+                size: group.photos for size, group in of.by_size.items()
+            }
+            assert by_size == {
+                size: {key: vars(number) for key, number in group.numbers.items()} for size, group in of.by_size.items()
+            }
 
 
 # ---------------------------------------------------------------------------------------------- files

@@ -12,7 +12,18 @@ import pytest
 from casmap.evaluation.evaluate import Number
 from casmap.io.images import encode_png
 from casmap.io.tabular import to_csv
-from casmap.paper.outcome import FAILS, HOLDS, TIE, Cell, Claim, Outcome, read_outcome, verdict_below, write_outcome
+from casmap.paper.outcome import (
+    FAILS,
+    HOLDS,
+    TIE,
+    Cell,
+    Claim,
+    Further,
+    Outcome,
+    read_outcome,
+    verdict_below,
+    write_outcome,
+)
 
 PICTURE = encode_png(np.zeros((8, 9, 3), np.uint8))
 
@@ -25,6 +36,7 @@ def outcome() -> Outcome:
         [{"row": "CASM", "LE": 0.361}, {"row": "other", "LE": 0.4, "note": "a, b"}],
         {"": PICTURE, "-class <1>": PICTURE},
         [Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)],
+        further=[Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0", best=True)]])],
     )  # fmt: skip
 
 
@@ -40,16 +52,28 @@ def test_everything_is_written_and_read_back(outcome, tmp_path) -> None:
     assert cv2.imread(str(tmp_path / "out" / "table9.png")).shape == (8, 9, 3)
 
 
+def test_an_outcome_without_further_tables_is_read(outcome, tmp_path) -> None:
+    """As earlier versions wrote it."""
+    write_outcome(outcome, tmp_path)
+    path = tmp_path / "table9.json"
+    content = json.loads(path.read_text())
+    del content["further"]
+    path.write_text(json.dumps(content))
+    assert read_outcome(path) == replace(outcome, further=[])
+
+
 def test_markdown_and_page_mark_the_best_and_the_unseen(outcome, tmp_path) -> None:
     write_outcome(outcome, tmp_path)
     text = (tmp_path / "table9.md").read_text()
     assert "| CASM | **36.1** |" in text
     assert "| other | *40<br>[38, 42]* |" in text
     assert "LE \\| all" in text
+    assert "## By size\n\n|  | small |\n| --- | --- |\n| CASM | **99.0** |\n" in text
     page = (tmp_path / "table9.html").read_text()
     assert '<td class="best ">36.1</td>' in page
     assert '<td class="unseen">40\n[38, 42]</td>' in page
     assert "CASM is &lt;better&gt;" in page
+    assert "<h2>By size</h2>" in page
     assert page.count("data:image/png") == 2
 
 

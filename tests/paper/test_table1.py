@@ -8,14 +8,17 @@ from dataclasses import replace
 
 import cv2
 import numpy as np
+import onnx
 import PIL.Image
 import pytest
 import torch
+from onnx import TensorProto, helper
 
 from casmap.baselines import BASELINES, adversarial_localization, find_baseline, real_time_saliency
 from casmap.baselines.cam import cam
 from casmap.baselines.grad_cam import grad_cam
 from casmap.baselines.gradient import gradient
+from casmap.baselines.u2net import SIDE, SalientObject
 from casmap.data.folders import PhotoFolder
 from casmap.data.resizing import resize, resize_annotation
 from casmap.data.scenes import Scenes
@@ -23,7 +26,7 @@ from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, Predictions, own_alpha_errors
-from casmap.evaluation.localization import localization_error
+from casmap.evaluation.localization import iou, localization_error
 from casmap.evaluation.numbers import bootstrap_interval
 from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
@@ -53,6 +56,16 @@ ROWS = [
     "whole photo",
 ]
 METHODS = {"CAM": cam, "Grad-CAM": grad_cam, "gradient": gradient}
+
+
+def write_network(path):
+    """A network of u2net's input and output: the sum of the colours."""
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [1, 3, 1, 1], [1.0, 1.0, 1.0])
+    shapes = {"input.1": [1, 3, SIDE, SIDE], "d0": [1, 1, SIDE, SIDE]}
+    given, found = (helper.make_tensor_value_info(name, TensorProto.FLOAT, of) for name, of in shapes.items())
+    nodes = [helper.make_node("Conv", ["input.1", "w"], ["d0"])]
+    graph = helper.make_graph(nodes, "small", [given], [found], [weights])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +243,9 @@ def test_json_holds_the_returned_numbers(table, records):
         if line is not table.lines[1]:
             assert three(row, "LE difference of yours") == difference(table.lines[1], line)
         assert {key: three(row, key) for key in line.numbers} == line.numbers
+        for size, group in line.by_size.items():
+            assert row.pop(f"photos, object {size}") == group.photos
+            assert {key: three(row, f"{key}, object {size}") for key in group.numbers} == group.numbers
         assert row == {}
 
 
@@ -470,14 +486,16 @@ def test_a_baseline_named_twice_has_its_rows_once(folder, tmp_path):
     assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
 
 
-def test_without_names_it_is_all_of_them_in_the_papers_order(folder):
+def test_without_names_it_is_all_of_them_in_the_papers_order(folder, tmp_path):
     """Those that learn last; newer ones after the paper's."""
     both = np.array([True, False])
-    chosen = table1_rows.choose_baselines((), photos_of(folder), photos_of(folder), both, Reporter())
+    for name in ("u2net.onnx", "u2netp.onnx"):
+        (tmp_path / name).touch()
+    chosen = table1_rows.choose_baselines((), photos_of(folder), photos_of(folder), both, Reporter(), tmp_path)
     assert [baseline.name for baseline in chosen] == [
         "LRP", "deconvnet", "occlusion", "CAM", "Grad-CAM", "meaningful perturbation", "DeSaliNet", "gradient",
         "feedback", "excitation backprop", "guided feature inversion", "extremal perturbation", "RISE", "Score-CAM",
-        "adversarial localization", "real-time saliency", "box regression",
+        "adversarial localization", "real-time saliency", "box regression", "u2net", "u2netp",
     ]  # fmt: skip
     assert len(chosen) == len(BASELINES.names)
 
@@ -586,6 +604,84 @@ def test_the_table_has_numbers_and_differences(table):
             assert row[3] == ""
         else:
             assert row[3].startswith(f"{100 * difference(table.lines[0], line).value:+.1f} [")
+
+
+def test_further_tables_have_the_field_protocol_the_fit_and_the_sizes(table):
+    field, fit, by_size = table1(table).further
+    assert field.head == ["", "given", "GT-known ↑", "GT-known, threshold 0.5 ↑"]
+    assert {"LE at IoU 0.3 ↓", "mean LE ↓", "boxes above IoU 0.75 ↑", "mask IoU, threshold 0.5 ↑"} <= set(fit.head)
+    assert by_size.head == ["", "given", *table.lines[0].by_size]
+    for one, key in ((field, "GT-known"), (fit, "LE at IoU 0.3")):
+        for row, line in zip(one.rows, table.ranked, strict=True):
+            number = line.numbers[key]
+            assert row[:2] == [line.entry.method, line.entry.given]
+            assert row[2] == f"{100 * number.value:.1f}\n[{100 * number.low:.1f}, {100 * number.high:.1f}]"
+    for row, line in zip(by_size.rows, table.ranked, strict=True):
+        first = next(iter(line.by_size.values()))
+        assert row[2].startswith(f"{100 * first.numbers['LE'].value:.1f}\n[")
+        assert row[2].endswith(f"\n{first.photos} photos")
+        sizes = {size: group.photos for size, group in line.by_size.items()}
+        assert sum(sizes.values()) - sizes.get("0.1-0.33", 0) == 15
+
+
+@pytest.mark.parametrize("name", ["mine", "CAM, the true class", "gradient, the predicted class", "whole photo"])
+def test_gt_known_is_measured_on_photos_squashed_and_cropped(folder, table, name):
+    photos = photos_of(folder)
+    classifier, _ = load_classifier(folder / "classifier.safetensors")
+    right = []
+    for index, label in enumerate(photos.labels.tolist()):
+        picture = resize(photos.image(index), SIZE, "squash and crop")
+        truth = resize_annotation(photos.annotation(index), SIZE, SIZE, SIZE, "squash and crop")
+        if name == "mine":
+            mask = SaliencyMapper.load(folder / "mine" / "mapping.safetensors").masks(picture[None])[0][0]
+        elif name == "whole photo":
+            mask = np.ones((SIZE, SIZE), np.float32)
+        else:
+            method, words = name.split(", ")
+            image = normalised(classifier, picture)
+            with torch.no_grad():
+                seen = int(classifier(image).argmax())
+            told = torch.tensor([label if words == "the true class" else seen])
+            coarse = min_max(METHODS[method](classifier, image, told)).half().float()
+            fine = torch.nn.functional.interpolate(coarse[None], (SIZE, SIZE), mode="bilinear", align_corners=False)
+            mask = fine[0, 0].numpy()
+        right.append(iou(largest_box(binary_mask(mask)), truth.boxes).max() >= 0.5)
+    line = next(line for line in table.lines if line.name == name)
+    assert line.numbers["GT-known"].value == pytest.approx(np.mean(right))
+
+
+def test_slow_baselines_are_not_measured_by_the_field_protocol(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table1_rows, "BASELINES", only_some(replace(find_baseline("CAM"), slow=1)))
+    found = run(folder, only=None, out=str(tmp_path / "out"), few=3)
+    assert [line.name for line in found.lines if "GT-known" not in line.numbers] == ROWS[:2]
+    assert {row[2] for row in table1(found).further[0].rows if row[0] == "CAM"} == {"-"}
+
+
+def test_u2net_is_measured_from_the_users_file_and_its_maps_are_kept(folder, tmp_path):
+    write_network(tmp_path / "u2netp.onnx")
+    table = run(folder, only=["u2netp"], out=str(tmp_path / "out"), weights=tmp_path)
+    (line,) = table.lines[2:-2]
+    assert (line.name, line.entry.given, len(line.entry.chosen)) == ("u2netp", "supervised by drawn masks", 15)
+    assert {"LE, alpha 1", "GT-known", "mask IoU"} <= set(line.numbers)
+    own = SalientObject(tmp_path / "u2netp.onnx").mask(table.crops.images[3])
+    np.testing.assert_allclose(line.entry.masks(np.array([3]))[0], own, atol=0.02)  # saved as 16 bits
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.npz")}
+    assert len(kept) == 30  # both protocols
+    run(folder, only=["u2netp"], out=str(tmp_path / "out"), weights=tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.npz")} == kept
+
+
+def test_without_its_file_u2net_is_skipped_with_the_reason_or_refused(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table1_rows, "BASELINES", only_some(*map(find_baseline, ("CAM", "u2net", "u2netp"))))
+    write_network(tmp_path / "u2netp.onnx")
+    heard = Heard()
+    table = run(folder, only=None, out=str(tmp_path / "out"), weights=tmp_path, reporter=heard)
+    assert [line.name for line in table.lines[2:-2]] == [*ROWS[:2], "u2netp"]
+    assert heard.messages == [
+        "Skipped (missing requirement in parentheses): u2net (--weights FOLDER with u2net.onnx)."
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"Not possible .*: u2netp \(--weights FOLDER with u2netp\.onnx\)\.$"):
+        run(folder, only=["u2netp"], out=str(tmp_path / "out"))
 
 
 def test_the_text_says_what_the_columns_mean(table):

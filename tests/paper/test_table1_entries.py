@@ -101,7 +101,10 @@ def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells
     assert (only.given, only.predicted) == ("the predicted class", None)
 
 
-@pytest.mark.parametrize(("told", "word"), [("nothing", "nothing"), ("boxes", "boxes, in training")])
+@pytest.mark.parametrize(
+    ("told", "word"),
+    [("nothing", "nothing"), ("boxes", "boxes, in training"), ("masks", "supervised by drawn masks")],
+)
 def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, word) -> None:
     shown = np.arange(8) % 3 == 0
     seen = predict_classes(classifier, crops.images)

@@ -36,7 +36,7 @@ class TrainingData:
 
     classifier: the classifier to explain, also stored in `file`. photos: with classes, not used for measuring; None if
     none were given. images (n, S, S, 3), boxes (n, 4): one half of the measured photos, for the baseline that is
-    trained on boxes.
+    trained on boxes. weights: the user's folder of files that casmap does not contain; None if none was given.
     """
 
     classifier: "Classifier"
@@ -46,6 +46,7 @@ class TrainingData:
     boxes: "npt.NDArray[np.float64]"
     folder: Path
     reporter: Reporter = SILENT
+    weights: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ class Baseline:
     name: in tables. rule: how its authors, or those who measured it, turn a map into a box; None if there is no such
     rule. paper_le: its LE in the paper's Table 1, in percent. slow: 1 if it takes seconds for a photo and is measured
     on few photos; n if it takes longer and is measured on an n-th of the few. uses: its input besides the photo: the
-    class, nothing, or boxes in training. masks: its maps are masks from 0 to 1 and are not rescaled. batch: photos
-    explained, and then saved, at a time. extra: a module that only some baselines need, and the extra that installs it.
+    class, nothing, boxes in training, or masks that people drew, in its authors' training. masks: its maps are masks
+    from 0 to 1 and are not rescaled. batch: photos explained, and then saved, at a time. extra: a module that only some
+    baselines need, and the extra that installs it. file: its weights, in a folder that the user gives.
 
     >>> import torch
     >>> from casmap.models.classifier import Classifier
@@ -71,11 +73,12 @@ class Baseline:
     rule: "Rule | None" = None
     paper_le: float | None = None
     slow: int = 0
-    uses: Literal["class", "nothing", "boxes"] = "class"
+    uses: Literal["class", "nothing", "boxes", "masks"] = "class"
     masks: bool = False
     batch: int = 8
     extra: str | None = None
     learn: Callable[[TrainingData], Method] | None = None
+    file: str | None = None
 
     def ready(self, data: TrainingData) -> Method:
         """The method, ready to explain."""

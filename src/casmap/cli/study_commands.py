@@ -75,6 +75,9 @@ def study_table1(
         bool, typer.Option("--unseen", help="the classifier may not know the classes: use the predicted class only")
     ] = False,
     train: Annotated[str | None, typer.Option(help="photos of the same classes to train baselines on")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="folder with u2net.onnx and u2netp.onnx, for the baselines of these names")
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help=f"only this baseline; repeat for several: {', '.join(BASELINES)}")
     ] = None,
@@ -92,7 +95,8 @@ def study_table1(
     with studying(out):
         outcome = run_table1(
             data, mappings=mapping or [SHIPPED], classifier=classifier, out=out, boxes=boxes, masks=masks, split=split,
-            size=size, unseen=unseen, train=train, only=only or (), few=few, reporter=reporter,
+            size=size, unseen=unseen, train=train, weights=weights, only=only or (), few=few,
+            reporter=reporter,
         )  # fmt: skip
         show_outcome(outcome, out)
 

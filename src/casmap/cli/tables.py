@@ -1,5 +1,6 @@
 """The tables and sentences that commands print."""
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,6 +50,8 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
         console.print(table_of(outcome.title, *outcome.summary, box=box.SIMPLE_HEAD))
     else:
         console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=outcome.summary is not None))
+    for one in outcome.further:
+        console.print(table_of(one.title, one.head, one.rows, box=box.SIMPLE_HEAD))
     for claim in outcome.claims:
         console.print(f"{claim.statement}: {claim.verdict} ({claim.here})", soft_wrap=True)
     if outcome.summary is not None:  # a table with this many columns needs an explanation
@@ -158,17 +161,35 @@ def print_data(report: "DataReport", console: Console = console) -> None:
 
 
 def print_rows(results: "Evaluation", console: Console = console) -> None:
-    """Print the numbers of whole photos, as they are extracted, and then those of the paper's central crop."""
-    from casmap.evaluation.table import FORMULAS, PAPER_MEASURES, WHOLE_PHOTO_F1, table_rows
+    """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
+    from casmap.evaluation.table import (
+        FIELD_MEASURES,
+        FIELD_PROTOCOL,
+        FIT_MEASURES,
+        FORMULAS,
+        PAPER_MEASURES,
+        WHOLE_PHOTO_F1,
+        rule_rows,
+        size_rows,
+        table_rows,
+    )
 
-    rows, crop = results.rows, results.central_crop
+    rows, crop, field = results.rows, results.central_crop, results.field_protocol
     head = ["", *(row.name for row in rows)]
+    by_size = ["share (photos)", *head[1:]]
     what = f"{len(rows[0].values['LE'])} photos, alpha = 1; 95 % bootstrap intervals"
     title = f"Whole photo resized to a square, as casmap extract does: {what}"
     console.print(table_of(title, head, table_rows(rows), show_lines=True))
     console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")
+    further = functools.partial(table_of, box=box.SIMPLE_HEAD, title_justify="left")
+    console.print(further("Whole photo: how well boxes and masks fit", head, rule_rows(rows, FIT_MEASURES)))
+    console.print(further("Whole photo: LE ↓ by the share that the true box covers", by_size, size_rows(rows)))
     if [row.numbers for row in rows] == [row.numbers for row in crop]:
-        console.print("The paper's protocol (central crop) gives the same numbers, because all photos are square.")
-        return
-    title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
-    console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))
+        console.print("The paper's protocol (central crop) gives the same numbers, because all photos are square.\n")
+    else:
+        title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
+        console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))
+        console.print()
+        console.print(further("Central crop: LE ↓ by the share that the true box covers", by_size, size_rows(crop)))
+    console.print(further("The field's protocol, as in BAS and SAT", head, rule_rows(field, FIELD_MEASURES)))
+    console.print(FIELD_PROTOCOL)

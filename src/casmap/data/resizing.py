@@ -1,4 +1,4 @@
-"""Make photos and their annotations square, in the two ways of the paper's supplement."""
+"""Make photos and their annotations square: in the two ways of the paper's supplement, and in the field's way."""
 
 from typing import Literal, assert_never
 
@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from casmap.data.photos import Annotation
 
-Policy = Literal["crop", "squash"]
+Policy = Literal["crop", "squash", "squash and crop"]
+SQUASHED, KEPT = 256, 224  # the sides of "squash and crop", for any size in this ratio
 
 
 def resize(image: npt.NDArray[np.uint8], size: int, policy: Policy) -> npt.NDArray[np.uint8]:
@@ -16,10 +17,14 @@ def resize(image: npt.NDArray[np.uint8], size: int, policy: Policy) -> npt.NDArr
 
     "crop": the shorter edge becomes `size` and the central square is kept. The aspect ratio is kept, the ends are lost.
     "squash": both edges become `size`. Nothing is lost, but the aspect ratio changes.
+    "squash and crop": both edges become 256 / 224 `size` and the central square is kept.
 
     >>> resize(np.zeros((30, 40, 3), np.uint8), 20, "crop").shape
     (20, 20, 3)
     """
+    if policy == "squash and crop":
+        squashed, margin = _squashed(size)
+        return resize(image, squashed, "squash")[margin : margin + size, margin : margin + size]
     top, left, height, width = _window(image.shape[0], image.shape[1], policy)
     window = image[top : top + height, left : left + width]
     # Average along an edge that shrinks, to avoid aliasing; interpolate along one that grows; squashing may do both.
@@ -30,7 +35,8 @@ def resize(image: npt.NDArray[np.uint8], size: int, policy: Policy) -> npt.NDArr
 def resize_annotation(annotation: Annotation, height: int, width: int, size: int, policy: Policy) -> Annotation:
     """Transform the annotation of a (height, width) photo as `resize` transforms its pixels.
 
-    Boxes are not clipped: the area outside the crop still counts, as the paper's localization error requires.
+    Boxes are not clipped: the area outside the crop still counts, as the paper's localization error requires. Only
+    "squash and crop" clips them to the crop, as the papers that use it do; what lies outside becomes an empty box.
 
     In mask and parts, each new pixel has the value of the old pixel under its centre. So the values stay 0, 128 and
     255, parts stay disjoint and inside the object, and a thin part keeps its share of pixels; averaging with a
@@ -39,7 +45,17 @@ def resize_annotation(annotation: Annotation, height: int, width: int, size: int
     >>> photo = Annotation(np.array([[0.0, 0, 20, 30]]))
     >>> resize_annotation(photo, 30, 40, 15, "crop").boxes
     array([[-2.5,  0. ,  7.5, 15. ]])
+    >>> resize_annotation(photo, 30, 40, 224, "squash and crop").boxes  # 0 to 128 and 0 to 256, minus 16, clipped
+    array([[  0.,   0., 112., 224.]])
     """
+    if policy == "squash and crop":
+        squashed, margin = _squashed(size)
+        whole, kept = resize_annotation(annotation, height, width, squashed, "squash"), slice(margin, margin + size)
+        return Annotation(
+            boxes=(whole.boxes - margin).clip(0, size),
+            mask=None if whole.mask is None else whole.mask[kept, kept],
+            parts=None if whole.parts is None else whole.parts[:, kept, kept],
+        )
     top, left, window_height, window_width = _window(height, width, policy)
     origin = np.array([left, top, left, top], dtype=np.float64)
     scale = size / np.array([window_width, window_height, window_width, window_height], dtype=np.float64)
@@ -51,7 +67,17 @@ def resize_annotation(annotation: Annotation, height: int, width: int, size: int
     )
 
 
-def _window(height: int, width: int, policy: Policy) -> tuple[int, int, int, int]:
+def _squashed(size: int) -> tuple[int, int]:
+    """Return the side of the squashed photo, and how much of it is cut off at each edge to keep `size`.
+
+    >>> _squashed(224), _squashed(160)
+    ((256, 16), (182, 11))
+    """
+    margin = round(size * (SQUASHED - KEPT) / KEPT / 2)
+    return size + 2 * margin, margin
+
+
+def _window(height: int, width: int, policy: Literal["crop", "squash"]) -> tuple[int, int, int, int]:
     """Return top, left, height and width of the part of the photo that is kept.
 
     Cropping before resizing keeps the same part as resizing before cropping, has exactly one scale for both axes, and

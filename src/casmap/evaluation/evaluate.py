@@ -11,6 +11,8 @@ import numpy.typing as npt
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
 from casmap.errors import UserError, option
+from casmap.evaluation.box_fit import BINARY_RULES, best_ious, by_rule, fit_values
+from casmap.evaluation.by_size import SizeGroup, group_by_size, object_share
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
 from casmap.evaluation.localization import center_mask, continuous_f1, localization_error, mask_iou, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
@@ -35,11 +37,15 @@ class System(Protocol):
 
 @dataclass(frozen=True)
 class Row:
-    """The numbers of one system, and its values for each photo, for paired comparisons."""
+    """The numbers of one system, and its values for each photo, for paired comparisons.
+
+    by_size: LE of the photos with small, medium and large objects (`casmap.evaluation.by_size.SIZES`).
+    """
 
     name: str
     numbers: dict[str, Number]
     values: dict[str, Floats] = field(repr=False)
+    by_size: dict[str, SizeGroup] = field(default_factory=dict, repr=False)
 
 
 def center_system(images: npt.NDArray[np.uint8]) -> tuple[Floats, None]:
@@ -144,25 +150,24 @@ def measure_masks(name: str, predictions: Predictions, area: float | None = None
             # 0 for a bootstrap sample without any pixel of an object
             interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)
             numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
-    return Row(name, numbers, values)
+    shares = [object_share(truth.boxes, masks.shape[-1]) for truth in truths]
+    errors = {key: values[key] for key in (by_rule("LE", rule) for rule in BINARY_RULES)}
+    return Row(name, numbers, values, group_by_size(shares, errors))
 
 
 def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str, Floats]]:
     """Every measure that is a mean over photos, as its values for each photo."""
     masks, truths = predictions.masks, predictions.truths
     alpha = 1.0 if area is None else alpha_for_area(masks, area)
-    errors = localization_errors(predictions)
+    fits = dict(_fits(predictions))
     if not np.isnan(predictions.class_correct).any():
-        yield "OM", official_metric(errors, predictions.class_correct.astype(bool))
-    yield "LE", errors
+        yield "OM", official_metric(fits["LE"], predictions.class_correct.astype(bool))
+    yield from fits.items()
     binary = binary_mask(masks, alpha)
     comparable = area is None or abs(float(binary.mean()) - area) <= TOLERANCE
     if area is not None and comparable:
         yield "LE at area", localization_errors(predictions, alpha)
     yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
-    if all(truth.mask is not None for truth in truths):
-        pairs = zip(binary_mask(masks), (truth.mask for truth in truths), strict=True)
-        yield "mask IoU", np.array([mask_iou(mask, truth) for mask, truth in pairs if truth is not None])
     yield "area", mean_mask(masks)
     yield "total variation", total_variation(masks)
     yield "mask entropy", mask_entropy(masks)
@@ -171,6 +176,18 @@ def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str,
         yield "binary area", mean_mask(binary.astype(np.float32))
         yield "evidence recall", np.array([evidence_recall(b, p) for b, p in zip(binary, parts, strict=True)])
         yield "evidence precision", np.array([evidence_precision(b, p) for b, p in zip(binary, parts, strict=True)])
+
+
+def _fits(predictions: Predictions) -> Iterator[tuple[str, Errors]]:
+    """How well boxes and binary masks fit, by each rule that makes a binary mask."""
+    boxes, truths = [truth.boxes for truth in predictions.truths], [truth.mask for truth in predictions.truths]
+    for rule, binary_of in BINARY_RULES.items():
+        binary = binary_of(predictions.masks)
+        for key, values in fit_values(best_ious(binary, boxes)):
+            yield by_rule(key, rule), values
+        if all(truth is not None for truth in truths):
+            pairs = zip(binary, truths, strict=True)
+            yield by_rule("mask IoU", rule), np.array([mask_iou(b, truth) for b, truth in pairs if truth is not None])
 
 
 def resized_truth(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:

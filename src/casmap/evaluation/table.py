@@ -1,10 +1,11 @@
-"""The table of an evaluation: mappings, the centre box and the whole photo, under two resizing protocols."""
+"""The tables of an evaluation: mappings, the centre box and the whole photo, under three resizing protocols."""
 
 import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -15,14 +16,17 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
+from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, FIT, LOOSE, MEAN, TIGHT, USUAL, by_rule
+from casmap.evaluation.by_size import sizes_of
 from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
+from casmap.evaluation.field_protocol import GT_KNOWN, measure_field_protocol
 from casmap.evaluation.numbers import Number
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
 
 Mapping = str | os.PathLike[str] | SaliencyMapper
 
-# Shares are printed in percent, as in the paper; the arrow shows which direction is better.
+# The first table. Shares are printed in percent, as in the paper; the arrow shows which direction is better.
 COLUMNS: dict[str, tuple[str, float]] = {
     "OM": ("OM ↓", 100), "LE": ("LE ↓", 100), "LE at area": ("LE at equal area ↓", 100), "F1": ("F1 ↑", 100),
     "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100), "PxAP": ("PxAP ↑", 100), "mask IoU": ("mask IoU ↑", 100),
@@ -30,10 +34,22 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "binary area": ("binary mask area", 1), "area": ("mask area", 1), "total variation": ("total variation", 1),
     "mask entropy": ("mask entropy", 1), "spread": ("spread", 1),
 }  # fmt: skip
+# The further tables, in percent, by each rule that makes a binary mask.
+FIT_MEASURES = {
+    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", "LE": f"LE at IoU {USUAL} ↓",
+    f"LE at IoU {TIGHT}": f"LE at IoU {TIGHT} ↓", MEAN: "mean of the three ↓", ABOVE: f"above IoU {FIT} ↑",
+    "mask IoU": "mask IoU ↑",
+}  # fmt: skip
+FIELD_MEASURES = {GT_KNOWN: f"{GT_KNOWN} ↑"}
 PAPER_MEASURES = ("OM", "LE", "F1")  # the paper's measures of localization
 FORMULAS = (
     "total variation: sum of |differences| between neighbouring pixels; mask entropy: mean of -m log2 m; "
     "spread: standard deviation over photos of the mean mask"
+)
+FIELD_PROTOCOL = (
+    "GT-known: share of photos whose box has an IoU of at least 0.5 with a true box, on the central 224 x 224 pixels "
+    "of the photo squashed to 256 x 256, with true boxes clipped to them. Compare it with published GT-known numbers, "
+    "not with 100 - LE of the paper's protocol."
 )
 # 2 Σ_B m / (Σ m + |B|) for m = 1 on a photo of area 1 and |B| = a, and for a mask inside the box with Σ m = k |B|.
 WHOLE_PHOTO_F1 = (
@@ -49,11 +65,13 @@ class Evaluation:
 
     rows: each photo resized to a square as a whole, as `casmap extract` does. Scaling both sides of a photo does not
     change IOU or F1, so these are the numbers of the boxes and masks in the photo's own pixels. central_crop: the same
-    systems by the paper's protocol, on the central square of each photo.
+    systems by the paper's protocol, on the central square of each photo. field_protocol: GT-known localization accuracy
+    as in BAS and SAT, on the central 224 of 256 pixels of the squashed photo, with boxes clipped to them.
     """
 
     rows: list[Row]
     central_crop: list[Row]
+    field_protocol: list[Row]
 
     @property
     def squashed(self) -> dict[str, float]:
@@ -114,22 +132,24 @@ def compare(
     photos: PhotoSet, mappers: dict[str, SaliencyMapper], *,
     area: float | None = None, size: int | None = None, reporter: Reporter = SILENT,
 ) -> Evaluation:  # fmt: skip
-    """Evaluate each mapper, the centre box and the whole photo under both resizing protocols."""
+    """Evaluate each mapper, the centre box and the whole photo under all three resizing protocols."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
     systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
     systems |= FIXED
-    rows, central_crop = [], []
+    rows, central_crop, field_protocol = [], [], []
     measured = annotated_indices(photos)
     if left_out := sorted(set(range(len(photos))) - {*measured}):
         many = f"{len(left_out)} of {len(photos)}"
         reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
-    with reporter.progress("evaluating", 2 * len(measured) * len(systems)) as advance:
+    with reporter.progress("evaluating", 3 * len(measured) * len(systems)) as advance:
         for name, system in systems.items():
             side = sides.get(name, common)
             rows.append(measure_masks(name, map_photos(system, photos, side, "squash", advance), area))
             central_crop.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
-    return Evaluation(rows, central_crop)
+            squashed = map_photos(system, photos, side, "squash and crop", advance)
+            field_protocol.append(measure_field_protocol(name, squashed))
+    return Evaluation(rows, central_crop, field_protocol)
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
@@ -170,21 +190,67 @@ def table_rows(rows: Sequence[Row], keys: Sequence[str] = tuple(COLUMNS)) -> lis
     ]  # fmt: skip
 
 
+def rule_rows(rows: Sequence[Row], titles: dict[str, str]) -> list[list[str]]:
+    """Lines of a further table: for each rule a heading, and below it a line for each measure that any row has."""
+    lines = []
+    for rule in BINARY_RULES:
+        keys = {by_rule(key, rule): title for key, title in titles.items()}
+        measured = {key: title for key, title in keys.items() if any(key in row.numbers for row in rows)}
+        lines.append([rule, *("" for _ in rows)])
+        lines += [
+            [f"  {title}", *(_short(row.numbers.get(key)) for row in rows)] for key, title in measured.items()
+        ]  # fmt: skip
+    return lines
+
+
+def size_rows(rows: Sequence[Row]) -> list[list[str]]:
+    """Lines of LE by object size: for each rule a heading, and below it each size with its number of photos."""
+    lines, sizes = [], sizes_of([row.by_size for row in rows])
+    for rule in BINARY_RULES:
+        key = by_rule("LE", rule)
+        lines.append([rule, *("" for _ in rows)])
+        for size in sizes:
+            groups = [row.by_size.get(size) for row in rows]
+            photos = max(group.photos for group in groups if group is not None)
+            numbers = (None if group is None else group.numbers[key] for group in groups)
+            lines.append([f"  {size} ({photos})", *map(_short, numbers)])
+    return lines
+
+
+def _short(number: Number | None) -> str:
+    """A share in percent and its interval on one line; without the interval if it has no width.
+
+    >>> _short(Number(0.3614, 0.3, 0.4256)), _short(Number(1.0, 1.0, 1.0))
+    ('36.1  30.0–42.6', '100.0')
+    """
+    text = text_of(number, 100).replace(" – ", "–").replace("\n", "  ")
+    return text.partition("  ")[0] if number is not None and number.low == number.high else text
+
+
 def to_json(results: Evaluation) -> str:
     """All numbers with their intervals.
 
     The keys of 0.1.0 keep their meaning: the numbers of the central crop, and "LE squashed". "as extracted" has all
-    numbers of whole photos.
+    numbers of whole photos, "field protocol" those of the field's protocol, "by size" the numbers of each object size.
     """
     content = {
         crop.name: {
             **_numbers(crop),
             "LE squashed": {"value": results.squashed[crop.name]},
-            "as extracted": _numbers(whole),
+            "by size": _by_size(crop),
+            "as extracted": {**_numbers(whole), "by size": _by_size(whole)},
+            "field protocol": _numbers(field),
         }
-        for crop, whole in zip(results.central_crop, results.rows, strict=True)
+        for crop, whole, field in zip(results.central_crop, results.rows, results.field_protocol, strict=True)
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def _by_size(row: Row) -> dict[str, dict[str, Any]]:
+    return {
+        size: {"photos": group.photos} | {key: dataclasses.asdict(number) for key, number in group.numbers.items()}
+        for size, group in row.by_size.items()
+    }
 
 
 def _numbers(row: Row) -> dict[str, dict[str, float]]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.data.photos import Annotation, PhotoSet
-from casmap.data.resizing import resize
+from casmap.data.resizing import Policy, resize
 from casmap.evaluation.evaluate import Predictions, annotated_indices, resized_truth
 
 Indices = npt.NDArray[np.int64]
@@ -17,7 +17,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Crops:
-    """Central squares (N, S, S, 3) of photos, their names, classes (N,) and annotations."""
+    """Squares (N, S, S, 3) of photos, their names, classes (N,) and annotations."""
 
     names: list[str]
     images: npt.NDArray[np.uint8] = field(repr=False)
@@ -49,13 +49,13 @@ class Crops:
         return np.sort(self.shuffled[:most])
 
 
-def read_crops(photos: PhotoSet, size: int) -> Crops:
-    """Read all annotated photos, cropped by the paper's first policy."""
+def read_crops(photos: PhotoSet, size: int, policy: Policy = "crop") -> Crops:
+    """Read all annotated photos, made square by a policy, by default the paper's first."""
     indices = annotated_indices(photos)
     images = np.empty((len(indices), size, size, 3), np.uint8)
     truths = []
     for place, index in enumerate(indices):
         image = photos.image(index)
-        images[place] = resize(image, size, "crop")
-        truths.append(resized_truth(photos, index, image.shape, size, "crop"))
+        images[place] = resize(image, size, policy)
+        truths.append(resized_truth(photos, index, image.shape, size, policy))
     return Crops([photos.names[i] for i in indices], images, photos.labels[indices], truths)

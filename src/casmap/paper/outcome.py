@@ -63,12 +63,22 @@ def verdict_below(differences: Sequence[Number]) -> str:
 
 
 @dataclass(frozen=True)
+class Further:
+    """A further table of a study, printed and written below the first."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """The outcome of a study.
 
     name: of the study and its files. text: how it was measured. head, rows: the printed table. records: every number,
     one dictionary for each line of the CSV. figures: PNG files by the endings of their names. claims: the paper's.
     summary: head and rows for a narrow terminal, if the full table is too wide for it; it is not written to a file.
+    further: more tables of the same rows.
     """
 
     name: str
@@ -80,6 +90,7 @@ class Outcome:
     figures: Mapping[str, bytes] = field(default_factory=dict)
     claims: Sequence[Claim] = ()
     summary: tuple[Sequence[str], Sequence[Sequence[Cell]]] | None = None
+    further: Sequence[Further] = ()
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> Path:
@@ -90,14 +101,15 @@ def write_outcome(outcome: Outcome, folder: Path) -> Path:
     write_whole(folder / f"{outcome.name}.csv", to_csv(outcome.records))
     write_whole(folder / f"{outcome.name}.md", to_markdown(outcome))
     sections = [claims_section(outcome.claims)] if outcome.claims else []
-    sections.append(found_section(outcome, "Results"))
+    sections += [found_section(outcome, "Results"), *further_sections(outcome)]
     page = folder / f"{outcome.name}.html"
     write_page(page, outcome.title, outcome.text, sections)
     content = {
         "name": outcome.name, "title": outcome.title, "text": outcome.text, "head": list(outcome.head),
-        "rows": [[{"text": cell, "best": cell.best, "unseen": cell.unseen} for cell in row] for row in outcome.rows],
+        "rows": _cells(outcome.rows),
         "records": [dict(record) for record in outcome.records], "figures": list(images),
         "claims": [asdict(claim) for claim in outcome.claims],
+        "further": [{"title": one.title, "head": list(one.head), "rows": _cells(one.rows)} for one in outcome.further],
     }  # fmt: skip
     write_whole(folder / f"{outcome.name}.json", json.dumps(content, indent=2) + "\n")
     return page
@@ -107,7 +119,9 @@ def read_outcome(path: Path) -> Outcome:
     """Read an outcome from its JSON and the figures next to it."""
     with reading(path, f"{path} is damaged: run the study again; its finished parts are reused."):
         content = json.loads(read_text(path, MAX_JSON))
-        rows = [[Cell(cell["text"], cell["best"], cell["unseen"]) for cell in row] for row in content["rows"]]
+        rows = _read_cells(content["rows"])
+        more = content.get("further", [])  # not in files of 0.1.0
+        further = [Further(one["title"], one["head"], _read_cells(one["rows"])) for one in more]
         figures = {}
         for file in content["figures"]:
             if file != Path(file).name or not is_inside(path.parent / file, path.parent):
@@ -120,10 +134,11 @@ def read_outcome(path: Path) -> Outcome:
             for claim in content["claims"]
         ]
         name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
-        texts = [name, title, text, *head, *(value for claim in claims for value in vars(claim).values())]
+        texts = [name, title, text, *head, *(word for one in further for word in (one.title, *one.head))]
+        texts += [value for claim in claims for value in vars(claim).values()]
         if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, dict) for one in records):
             raise ValueError("other types")
-        return Outcome(name, title, text, head, rows, records, figures, claims)
+        return Outcome(name, title, text, head, rows, records, figures, claims, further=further)
 
 
 def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
@@ -133,6 +148,11 @@ def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
     return Section(title, text, outcome.head, outcome.rows, images=images, images_first=figure)
 
 
+def further_sections(outcome: Outcome) -> list[Section]:
+    """The further tables of an outcome."""
+    return [Section(one.title, head=one.head, rows=one.rows) for one in outcome.further]
+
+
 def claims_section(claims: Sequence[Claim]) -> Section:
     """The paper's conclusions next to the results here."""
     rows = [(claim.statement, claim.verdict, claim.here, claim.paper) for claim in claims]
@@ -140,14 +160,27 @@ def claims_section(claims: Sequence[Claim]) -> Section:
 
 
 def to_markdown(outcome: Outcome) -> str:
-    """Title, table, and a table of the paper's conclusions."""
+    """Title, table, a table of the paper's conclusions, and further tables."""
     lines = [f"# {outcome.title}", "", outcome.text, ""]
-    lines += [_line(outcome.head), _line(["---"] * len(outcome.head))]
-    lines += [_line([cell.markdown for cell in row]) for row in outcome.rows]
+    lines += _markdown_table(outcome.head, outcome.rows)
     if outcome.claims:
         lines += ["", "| the paper's conclusion | in the paper | here | verdict |", "|---|---|---|---|"]
         lines += [_line([claim.statement, claim.paper, claim.here, claim.verdict]) for claim in outcome.claims]
+    for one in outcome.further:
+        lines += ["", f"## {one.title}", "", *_markdown_table(one.head, one.rows)]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    return [_line(head), _line(["---"] * len(head)), *(_line([cell.markdown for cell in row]) for row in rows)]
+
+
+def _cells(rows: Sequence[Sequence[Cell]]) -> list[list[dict[str, Any]]]:
+    return [[{"text": cell, "best": cell.best, "unseen": cell.unseen} for cell in row] for row in rows]
+
+
+def _read_cells(rows: Any) -> list[list[Cell]]:
+    return [[Cell(cell["text"], cell["best"], cell["unseen"]) for cell in row] for row in rows]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -7,7 +7,17 @@ from pathlib import Path
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 from casmap.io.tabular import to_csv
-from casmap.paper.outcome import FAILS, HOLDS, TIE, Claim, Outcome, claims_section, found_section, read_outcome
+from casmap.paper.outcome import (
+    FAILS,
+    HOLDS,
+    TIE,
+    Claim,
+    Outcome,
+    claims_section,
+    found_section,
+    further_sections,
+    read_outcome,
+)
 from casmap.tools.page import write_page
 
 STUDIES = (
@@ -45,7 +55,11 @@ def run_report(folder: Path) -> Report:
         raise UserError(f"There is no finished study in {folder}: run one with --out {folder}.")
     report = Report([claim for outcome in found for claim in outcome.claims], folder / "report.html")
     order = [claim for verdict in (HOLDS, FAILS, TIE) for claim in report.claims if claim.verdict == verdict]
-    parts = [found_section(outcome, outcome.title, outcome.text) for outcome in found]
+    parts = [
+        part
+        for outcome in found
+        for part in (found_section(outcome, outcome.title, outcome.text), *further_sections(outcome))
+    ]
     lead = f"{report.summary} {CHANCE}"
     write_page(report.page, "The paper, checked", lead, [claims_section(order), *parts])
     lines = [f"{claim.verdict}: {claim.statement}. Paper: {claim.paper}. Here: {claim.here}." for claim in order]

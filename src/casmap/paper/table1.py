@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.data.sources import open_photos
+from casmap.evaluation.box_fit import ALPHA_ONE
 from casmap.evaluation.evaluate import Number
 from casmap.evaluation.numbers import columns, negated, percent, points
 from casmap.inference.saliency_map import SaliencyMap
@@ -16,8 +17,8 @@ from casmap.io.images import Image, encode_png
 from casmap.io.names import file_name
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.table1_entries import PAPER
+from casmap.paper.table1_further import FIELD_NOTE, further, size_columns
 from casmap.paper.table1_rows import (
-    ALPHA_ONE,
     OWN_ALPHA,
     OWN_RULE,
     Line,
@@ -39,14 +40,15 @@ SIDE = 120  # of an image on the page, in pixels
 def run_table1(
     data: str, *, mappings: Sequence[Path], classifier: str, out: Path, boxes: Path | None = None,
     masks: Path | None = None, split: str | None = None, size: int = 224, unseen: bool = False,
-    train: str | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
+    train: str | None = None, weights: Path | None = None, only: Sequence[str] = (), few: int = 100,
+    reporter: Reporter = SILENT,
 ) -> Outcome:  # fmt: skip
     """Compare mappings with baselines on photos named as on the command line; see `measure_table1`."""
     find_baselines(only)  # imports the baselines, so that a missing extra is reported before anything is read
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
     return table1(measure_table1(
         photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, only=only, few=few,
-        train_photos=None if train is None else open_photos(train), reporter=reporter,
+        train_photos=None if train is None else open_photos(train), weights=weights, reporter=reporter,
     ))  # fmt: skip
 
 
@@ -55,7 +57,7 @@ def table1(table: Table1) -> Outcome:
     figures, claims = dict(_figures(table)), list(_claims(table))
     head, rows = _rows(table)
     text, title = notes(table), "Table 1: comparison with other methods"
-    return Outcome("table1", title, text, head, rows, records(table), figures, claims, _summary(table))
+    return Outcome("table1", title, text, head, rows, records(table), figures, claims, _summary(table), further(table))
 
 
 def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
@@ -117,6 +119,7 @@ def notes(table: Table1) -> str:
         "when their maps were computed.",
         f"The classifier in {ours.name} alone, in the same runtime, takes {_milliseconds(alone)} ms, {ours.name} "
         f"{ours.milliseconds / alone:.2f} times that.",
+        FIELD_NOTE,
         "Images: every row's map over the same photos, each scaled so that its brightest hundredth saturates, with its "
         "box at alpha = 1.",
     ]
@@ -130,6 +133,7 @@ def records(table: Table1) -> list[dict[str, Any]]:
         record: dict[str, Any] = {"row": line.name, "paper": line.entry.paper, "given": line.entry.given}
         for key, number in line.numbers.items():
             record |= columns(key, number)
+        record |= size_columns(line)
         record |= {
             "milliseconds": line.milliseconds, "photos": len(line.entry.chosen), "own alphas": list(line.alphas),
             "rule": None if line.entry.rule is None else line.entry.rule.description, "best box rule": line.strongest,

@@ -43,6 +43,7 @@ BATCH = 8  # photos that a network processes at a time; their maps are then save
 # Modules that baselines use, besides their own.
 SHARED = (relevance, blurring, black_box, class_activation, folding)
 folded_once = lru_cache(maxsize=2)(folding.folded)  # one copy for all baselines, and one of a ResNet-18
+GIVEN = {"nothing": "nothing", "boxes": "boxes, in training", "masks": "supervised by drawn masks"}
 PAPER = {"CASM": 36.1, "Baseline": 53.5}  # LE of the paper's own two methods, in percent
 # A ResNet-18 for baselines that cannot explain the backbone: no ReLU, no linear head, no feature maps. It is trained
 # at 128 px to save time, whatever the size of the images that it explains.
@@ -60,7 +61,7 @@ class Entry:
     indices of photos (n,) -> masks (n, S, S). work: the same, computed anew each time. predicted: the class (N,) that
     it predicts, if it does. rule: its authors' way to a box. batch: photos at a time. paper: its reference. seconds:
     the time of saved masks for a photo, if computing them anew would take minutes. paper_le: its LE in the paper's
-    Table 1, in percent.
+    Table 1, in percent. field: like masks, of the photos made square by the field's protocol; None for slow methods.
     """
 
     method: str
@@ -74,6 +75,7 @@ class Entry:
     paper: str = ""
     seconds: Callable[[Indices], float] | None = None
     paper_le: float | None = None
+    field: Callable[[Indices], Floats] | None = None
 
     @property
     def name(self) -> str:
@@ -89,7 +91,7 @@ def predict_classes(classifier: Classifier, images: npt.NDArray[np.uint8]) -> In
     return np.concatenate([part.argmax(dim=1).numpy() for part in logits])
 
 
-def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops) -> Entry:
+def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops, squashed: Crops) -> Entry:
     """A mapping: it is given nothing but the photo, and is measured on all photos."""
     system = system_of(mapper, photos)
     parts = [system(crops.images[start : start + BATCH]) for start in range(0, len(crops), BATCH)]
@@ -98,7 +100,7 @@ def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Cr
     return Entry(
         name, "nothing", np.arange(len(crops)), lambda chosen: found[chosen],
         lambda chosen: system(crops.images[chosen]), np.concatenate(classes) if classes else None,
-        paper_le=PAPER.get(name),
+        paper_le=PAPER.get(name), field=lambda chosen: system(squashed.images[chosen])[0],
     )  # fmt: skip
 
 
@@ -125,7 +127,7 @@ def constant_entries(crops: Crops) -> Iterator[Entry]:
     """The centre box and the whole photo, which need no network."""
     for name, system in FIXED.items():
         masks = partial(lambda system, chosen: system(crops.images[chosen])[0], system)
-        yield Entry(name, "nothing", np.arange(len(crops)), masks, masks)
+        yield Entry(name, "nothing", np.arange(len(crops)), masks, masks, field=masks)
 
 
 class BaselineMaps:
@@ -142,30 +144,43 @@ class BaselineMaps:
         programs = "".join(map(inspect.getsource, (inspect.getmodule(kind) or kind, *SHARED)))
         trained = getattr(method, "network", None)
         weights = [fingerprint(f) for f in (classifier, trained) if isinstance(f, torch.nn.Module)]
+        weights += [method.key] if hasattr(method, "key") else []  # of weights that are not in a torch module
         state = hashlib.sha256(" ".join([str(baseline.masks), programs, *weights]).encode()).hexdigest()[:8]
         self.folder = folder / f"{baseline.name} {state}".replace(" ", "-")
 
+    def on(self, crops: Crops, folder: Path) -> "BaselineMaps":
+        """The maps of the same method for the same photos, made square in another way and saved elsewhere."""
+        return BaselineMaps(self.baseline, self.method, self.classifier, crops, folder)
+
     def entries(
-        self, predicted: Indices, matches: bool, trained_on: npt.NDArray[np.bool_], few: int
-    ) -> Iterator[Entry]:
+        self, predicted: Indices, matches: bool, trained_on: npt.NDArray[np.bool_], few: int,
+        field: "tuple[BaselineMaps, Indices] | None" = None,
+    ) -> Iterator[Entry]:  # fmt: skip
         """One row for each class that the baseline is given, on `few` photos or less if it is slow.
 
         predicted: the classifier's classes (N,). matches: whether its classes are the photos'. trained_on: photos (N,)
-        whose boxes a baseline that uses boxes was trained on; it is measured on the others.
+        whose boxes a baseline that uses boxes was trained on; it is measured on the others. field: the maps
+        and the classes (N,) that the classifier predicts by the field's protocol; slow baselines do not use them.
         """
         baseline, shown, work = self.baseline, predicted if matches else None, partial(self.explain, predicted)
-        if baseline.uses == "class":
-            given = {"the true class": self.crops.labels} if matches else {}
-            given["the predicted class"] = predicted
-        else:
-            given = {"nothing" if baseline.uses == "nothing" else "boxes, in training": np.zeros_like(predicted)}
+        given, squashed = self._given(predicted, matches), {}
+        if field is not None and not baseline.slow:
+            other, classes = field
+            squashed = {what: partial(other.masks, of) for what, of in other._given(classes, matches).items()}
         count = max(1, few // baseline.slow) if baseline.slow else None
         chosen = np.flatnonzero(~trained_on) if baseline.uses == "boxes" else self.crops.few(count)
         for what, classes in given.items():
             yield Entry(
                 baseline.name, what, chosen, partial(self.masks, classes), work, shown, baseline.rule, baseline.batch,
                 baseline.paper, partial(self.seconds, classes) if baseline.slow else None, baseline.paper_le,
+                squashed.get(what),
             )  # fmt: skip
+
+    def _given(self, predicted: Indices, matches: bool) -> dict[str, Indices]:
+        """What the baseline is given besides the photo, and the classes (N,) that it explains then."""
+        if self.baseline.uses != "class":
+            return {GIVEN[self.baseline.uses]: np.zeros_like(predicted)}
+        return ({"the true class": self.crops.labels} if matches else {}) | {"the predicted class": predicted}
 
     def masks(self, classes: Indices, chosen: Indices) -> Floats:
         """Masks (n, S, S) of the chosen photos for their classes, computed unless they are saved."""

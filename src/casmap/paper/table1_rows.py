@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from importlib.util import find_spec
@@ -16,7 +16,10 @@ import numpy.typing as npt
 from casmap.baselines import BASELINES, Baseline, TrainingData, find_baseline
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
-from casmap.evaluation.evaluate import Floats, Number, measure_masks, own_alpha_errors
+from casmap.evaluation.box_fit import ALPHA_ONE
+from casmap.evaluation.by_size import SizeGroup
+from casmap.evaluation.evaluate import Floats, Number, Predictions, measure_masks, own_alpha_errors
+from casmap.evaluation.field_protocol import measure_field_protocol
 from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.mapper import SaliencyMapper, names_of
@@ -40,7 +43,7 @@ from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
 
 SHOWN = 7  # photos on the page
-ALPHA_ONE, OWN_ALPHA, OWN_RULE = "alpha 1", "own alpha", "authors' rule"
+OWN_ALPHA, OWN_RULE = "own alpha", "authors' rule"
 ROUNDS, PATIENCE, BATCH = 5, 10.0, 8  # rounds of timing, seconds for all rounds of one method, photos at a time
 REST = 0.1  # seconds to wait: threads of the previous work may still spin and take a core
 
@@ -55,6 +58,7 @@ class Line:
     alphas: tuple[float, float]
     milliseconds: float
     shown: Floats = field(repr=False)  # masks (n, S, S) on the page
+    by_size: dict[str, SizeGroup] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -85,13 +89,15 @@ class Table1:
 
 def measure_table1(
     photos: PhotoSet, *, mappings: Sequence[Path], classifier: str, out: Path, size: int = 224, unseen: bool = False,
-    train_photos: PhotoSet | None = None, only: Sequence[str] = (), few: int = 100, reporter: Reporter = SILENT,
+    train_photos: PhotoSet | None = None, weights: Path | None = None, only: Sequence[str] = (), few: int = 100,
+    reporter: Reporter = SILENT,
 ) -> Table1:  # fmt: skip
     """Measure mappings and baselines on annotated photos; results are saved in `out`, and a second run resumes.
 
     unseen: the classifier may not know the photos' classes; then baselines are given the predicted class only.
-    train_photos: photos with classes, for the baselines that must be trained. only: names of baselines. few: photos for
-    baselines that take seconds for each.
+    train_photos: photos with classes, for the baselines that must be trained. weights: folder of the files that
+    baselines need and casmap does not contain. only: names of baselines. few: photos for baselines that take seconds
+    for each.
     """
     f, matches = open_classifier(classifier, photos)
     if not matches and not unseen:
@@ -100,27 +106,31 @@ def measure_table1(
             "one trained on them with --classifier, or add --unseen to explain the predicted class only."
         )
     mappers = [SaliencyMapper.load(path) for path in mappings]
-    crops = read_crops(photos, size)
+    crops, squashed = read_crops(photos, size), read_crops(photos, size, "squash and crop")
     for_training = np.array([is_tuning(name, 0.5) for name in crops.names])
-    baselines = choose_baselines(only, train_photos, photos if matches else None, for_training, reporter)
+    baselines = choose_baselines(only, train_photos, photos if matches else None, for_training, reporter, weights)
     begin(out, f, crops)
     file = out / "classifier.safetensors"
     if matches:
         save_classifier(file, f, list(photos.classes), {"origin": "The classifier that the baselines explain."})
-    predicted, trained_in = predict_classes(f, crops.images), out
+    (predicted, in_field), trained_in = (predict_classes(f, one.images) for one in (crops, squashed)), out
     if train_photos is not None:  # other photos get another folder
         content = json.dumps([list(train_photos.classes), list(train_photos.names), train_photos.labels.tolist()])
         trained_in = out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
     sizes = [np.prod(truth.boxes[:, 2:] - truth.boxes[:, :2], axis=1) for truth in crops.truths]
     largest = np.stack([truth.boxes[of.argmax()] for truth, of in zip(crops.truths, sizes, strict=True)])
     material = TrainingData(
-        f, file, train_photos, crops.images[for_training], largest[for_training], trained_in, reporter
+        f, file, train_photos, crops.images[for_training], largest[for_training], trained_in, reporter, weights
     )
-    entries = [mapping_entry(*pair, photos, crops) for pair in zip(names_of(list(mappings)), mappers, strict=True)]
+    named = zip(names_of(list(mappings)), mappers, strict=True)
+    entries = [mapping_entry(*pair, photos, crops, squashed) for pair in named]
     for baseline in baselines:
         maps = maps_of(baseline, material, crops, predicted, out / "maps")
-        classes = predicted if maps.classifier is f else predict_classes(maps.classifier, crops.images)
-        entries += maps.entries(classes, matches, for_training, few)
+        classes = predicted, in_field
+        if maps.classifier is not f:
+            classes = predict_classes(maps.classifier, crops.images), predict_classes(maps.classifier, squashed.images)
+        field_maps = maps.on(squashed, out / "maps-field")
+        entries += maps.entries(classes[0], matches, for_training, few, (field_maps, classes[1]))
     entries += constant_entries(crops)
     alone = classifier_pass(mappings[0], mappers[0], crops)
     works = list(dict.fromkeys([alone, *(entry.work for entry in entries if entry.seconds is None)]))
@@ -129,11 +139,19 @@ def measure_table1(
     show = crops.shuffled[np.isin(crops.shuffled, everywhere)][:SHOWN]
     lines = []
     for entry in entries:
-        parts = np.array_split(entry.chosen, -(-len(entry.chosen) // entry.batch))
-        found = np.concatenate([entry.masks(part) for part in reporter.track(parts, entry.name)])
+        found = all_masks(entry, entry.masks, reporter)
         took = times[entry.work] if entry.seconds is None else 1000 * entry.seconds(entry.chosen)
-        lines.append(measure(entry, found, crops, took, show))
+        by_field = None
+        if entry.field is not None:
+            by_field = squashed.predictions(entry.chosen, all_masks(entry, entry.field, reporter), None)
+        lines.append(measure(entry, found, crops, took, show, by_field))
     return Table1(lines, len(mappings), times[alone], crops, show.tolist())
+
+
+def all_masks(entry: Entry, masks: Callable[[Indices], Floats], reporter: Reporter) -> Floats:
+    """The masks (n, S, S) of an entry's photos, computed in batches."""
+    parts = np.array_split(entry.chosen, -(-len(entry.chosen) // entry.batch))
+    return np.concatenate([masks(part) for part in reporter.track(parts, entry.name)])
 
 
 def find_baselines(only: Sequence[str]) -> list[Baseline]:
@@ -147,12 +165,12 @@ def find_baselines(only: Sequence[str]) -> list[Baseline]:
 
 def choose_baselines(
     only: Sequence[str], train_photos: PhotoSet | None, photos: PhotoSet | None, for_training: npt.NDArray[np.bool_],
-    reporter: Reporter,
+    reporter: Reporter, weights: Path | None = None,
 ) -> list[Baseline]:  # fmt: skip
     """The named baselines, an error if one is impossible; or all, without those that lack a requirement.
 
     train_photos: photos to train on. photos: those to measure on, if the classifier knows their classes. for_training
-    (N,): photos whose boxes may be used in training.
+    (N,): photos whose boxes may be used in training. weights: folder of files that casmap does not contain.
     """
     if train_photos is not None and photos is not None and list(train_photos.classes) != list(photos.classes):
         raise UserError("The photos of --train have other classes than the photos of DATA.")
@@ -161,6 +179,9 @@ def choose_baselines(
     for baseline in chosen:
         if baseline.extra is not None and find_spec(baseline.extra) is None:
             missing[baseline.name] = install_hint(baseline.extra)
+        elif baseline.file is not None:
+            if weights is None or not (weights / baseline.file).is_file():
+                missing[baseline.name] = f"--weights FOLDER with {baseline.file}"
         elif baseline.uses == "boxes":
             if for_training.all() or not for_training.any():
                 missing[baseline.name] = "more photos"
@@ -212,8 +233,13 @@ def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
     return Study(out, {"size": crops.size, "photos": photos[:8], "classifier": fingerprint(classifier)[:8]})
 
 
-def measure(entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices) -> Line:
-    """A row: all measures of `measure_masks`, and LE at the row's own alpha and by its authors' rule."""
+def measure(
+    entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices, by_field: Predictions | None = None
+) -> Line:
+    """A row: all measures of `measure_masks`, LE at the row's own alpha and by its authors' rule, and GT-known.
+
+    by_field: masks by the field's protocol.
+    """
     predictions = crops.predictions(entry.chosen, masks, entry.predicted)
     row = measure_masks(entry.name, predictions)
     own, alphas = own_alpha_errors(predictions)
@@ -221,7 +247,9 @@ def measure(entry: Entry, masks: Floats, crops: Crops, took: float, show: Indice
     if entry.rule is not None:
         errors[OWN_RULE] = entry.rule.errors(predictions, crops.images[entry.chosen])
     numbers = row.numbers | {f"LE, {way}": mean_of(values) for way, values in errors.items()}
-    return Line(entry, numbers, errors, alphas, took, masks[np.searchsorted(entry.chosen, show)])
+    if by_field is not None:
+        numbers |= measure_field_protocol(entry.name, by_field).numbers
+    return Line(entry, numbers, errors, alphas, took, masks[np.searchsorted(entry.chosen, show)], row.by_size)
 
 
 def difference(ours: Line, theirs: Line) -> Number:

@@ -1,0 +1,68 @@
+"""The further tables of Table 1: how well boxes fit, LE by object size, and the field's protocol."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from casmap.evaluation.box_fit import ABOVE, HALF, LOOSE, MEAN, TIGHT, by_rule
+from casmap.evaluation.by_size import sizes_of
+from casmap.evaluation.field_protocol import GT_KNOWN
+from casmap.evaluation.numbers import Number, columns, percent
+from casmap.paper.outcome import Cell, Further
+from casmap.paper.table1_rows import Line, Table1
+
+FIT = {
+    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", f"LE at IoU {TIGHT}": f"LE at IoU {TIGHT} ↓",
+    MEAN: "mean LE ↓", ABOVE: f"{ABOVE} ↑", by_rule("LE", HALF): f"LE, {HALF} ↓",
+    by_rule(ABOVE, HALF): f"{ABOVE}, {HALF} ↑", by_rule("mask IoU", HALF): f"mask IoU, {HALF} ↑",
+}  # fmt: skip
+FIELD = {GT_KNOWN: f"{GT_KNOWN} ↑", by_rule(GT_KNOWN, HALF): f"{GT_KNOWN}, {HALF} ↑"}
+FIELD_NOTE = (
+    "Field's protocol: the photo squashed to 256 x 256, the central 224 x 224 pixels, true boxes clipped to them; "
+    "GT-known: share of photos with an IoU of at least 0.5. It is not 100 - LE. Mean LE: at IoU 0.3, 0.5 and 0.7. "
+    "Object size: the share of the crop that the largest true box covers."
+)
+
+
+def further(table: Table1) -> list[Further]:
+    """The further tables that have any number, with the rows in the order of the first table."""
+    tables = [
+        _table("The field's protocol, as in BAS and SAT", table, FIELD),
+        _table("How well boxes and masks fit", table, FIT),
+        _by_size(table),
+    ]
+    return [one for one in tables if len(one.head) > 2]
+
+
+def size_columns(line: Line) -> dict[str, Any]:
+    """LE by object size and the number of photos, as columns of a CSV file."""
+    found: dict[str, Any] = {}
+    for size, group in line.by_size.items():
+        found[f"photos, object {size}"] = group.photos
+        for key, number in group.numbers.items():
+            found |= columns(f"{key}, object {size}", number)
+    return found
+
+
+def _table(title: str, table: Table1, titles: Mapping[str, str]) -> Further:
+    keys = [key for key in titles if any(key in line.numbers for line in table.lines)]
+    rows = [[*_names(line), *(Cell(_percent(line.numbers.get(key))) for key in keys)] for line in table.ranked]
+    return Further(title, ["", "given", *(titles[key] for key in keys)], rows)
+
+
+def _by_size(table: Table1) -> Further:
+    """LE at alpha 1 of the photos of each object size, with the number of photos."""
+    sizes = sizes_of([line.by_size for line in table.lines])
+    rows = []
+    for line in table.ranked:
+        groups = [line.by_size.get(size) for size in sizes]
+        texts = ("-" if one is None else f"{_percent(one.numbers['LE'])}\n{one.photos} photos" for one in groups)
+        rows.append([*_names(line), *map(Cell, texts)])
+    return Further("LE ↓ by the share of the crop that the true box covers", ["", "given", *sizes], rows)
+
+
+def _names(line: Line) -> list[Cell]:
+    return [Cell(line.entry.method), Cell(line.entry.given)]
+
+
+def _percent(number: Number | None) -> str:
+    return "-" if number is None else percent(number).replace(" ", "\n", 1)
