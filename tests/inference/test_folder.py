@@ -116,6 +116,19 @@ def test_alpha_sets_the_threshold_of_the_binary_mask(trip, mapping, tmp_path):
     assert lines(tmp_path / "high")[0]["box"] is None
 
 
+def test_edges_are_those_requested_or_those_of_the_mapper(trip, mapping, tmp_path):
+    for name, options in {
+        "default": {"mapping": mapping},
+        "smooth": {"mapping": mapping, "edges": "smooth"},
+        "mapper": {"mapping": SaliencyMapper.load(mapping, edges="smooth")},
+    }.items():
+        extract(trip, out=tmp_path / name, **options)
+    content = {path.name: (path / "2-mask.png").read_bytes() for path in tmp_path.iterdir() if path != trip}
+    assert content["default"] != content["smooth"] == content["mapper"]
+    with pytest.raises(UserError, match=r"edges='smooth' cannot change a loaded mapping: give it to casmap\.load"):
+        extract(trip, mapping=SaliencyMapper.load(mapping), out=tmp_path / "other", edges="smooth")
+
+
 def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):
     photo(tmp_path / "more" / "deep" / "x.jpg")
     sources = [str(trip / "1.png"), str(tmp_path / "more"), str(trip / "[02].png"), str(trip / "1.png")]

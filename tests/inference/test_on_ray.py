@@ -118,14 +118,16 @@ def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None
     paths, mapping = sorted(photos.iterdir()), photos / "003.jpg"
     kept = tmp_path / OPTIONS
     for _ in range(2):
-        keep_options(kept, options_of(paths, mapping, 1.0, PART))
+        keep_options(kept, options_of(paths, mapping, 1.0, "sharp", PART))
     with pytest.raises(UserError, match=r"was started with alpha = 1\.0, not 0\.5: choose another --out"):
-        keep_options(kept, options_of(paths, mapping, 0.5, PART))
+        keep_options(kept, options_of(paths, mapping, 0.5, "sharp", PART))
+    with pytest.raises(UserError, match="was started with edges = 'sharp', not 'smooth': choose another --out"):
+        keep_options(kept, options_of(paths, mapping, 1.0, "smooth", PART))
     with pytest.raises(UserError, match="was started with photos = "):
-        keep_options(kept, options_of(paths[1:], mapping, 1.0, PART))
+        keep_options(kept, options_of(paths[1:], mapping, 1.0, "sharp", PART))
     kept.write_text("[]")
     with pytest.raises(UserError, match="is damaged"):
-        keep_options(kept, options_of(paths, mapping, 1.0, PART))
+        keep_options(kept, options_of(paths, mapping, 1.0, "sharp", PART))
 
 
 def test_a_damaged_part_is_a_one_line_error(tmp_path) -> None:

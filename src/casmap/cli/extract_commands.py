@@ -7,7 +7,7 @@ import typer
 
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.cli.console import complain, if_stopped, name_skipped, reporter
-from casmap.cli.options import Alpha, Mapping, Out, Photos
+from casmap.cli.options import Alpha, Edges, Mapping, Out, Photos
 from casmap.errors import UserError
 from casmap.reporting import counted
 
@@ -26,6 +26,7 @@ def extract(
     ] = False,
     overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
     alpha: Alpha = 1.0,
+    edges: Edges = "sharp",
     batch: Annotated[int, typer.Option(min=1, help="photos per batch of a core")] = 8,
     device: Annotated[str, typer.Option(help="cpu, or cuda or mps if the runtime of the mapping supports it")] = "cpu",
     window: Annotated[
@@ -47,16 +48,17 @@ def extract(
 
         with if_stopped(f"Stopped: the finished parts are in {out}; run the same command to continue."):
             done = extract_on_ray(
-                photos, mapping=mapping, out=out, alpha=alpha, address=address, workers=workers, reporter=reporter
-            )
+                photos, mapping=mapping, out=out, alpha=alpha, edges=edges, address=address, workers=workers,
+                reporter=reporter,
+            )  # fmt: skip
     else:
         from casmap.inference.folder import extract as extract_folder
         from casmap.inference.views import VIEWS
 
         views = VIEWS if everything else VIEWS[: 1 + overlay]
         done = extract_folder(
-            photos, mapping=mapping, out=out, views=views, alpha=alpha, batch=batch, device=device, window=window,
-            reporter=reporter,
+            photos, mapping=mapping, out=out, views=views, alpha=alpha, edges=edges, batch=batch, device=device,
+            window=window, reporter=reporter,
         )  # fmt: skip
     reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
     if done.empty:
@@ -79,6 +81,7 @@ def annotate(
     objects: Annotated[Which, typer.Option(help="objects per photo: the largest, or all")] = "largest",
     min_area: Annotated[float, typer.Option(min=0, max=1, help="smallest object, as a share of the photo")] = 0.01,
     alpha: Alpha = 1.0,
+    edges: Edges = "sharp",
     rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
         str | None,
@@ -96,7 +99,7 @@ def annotate(
 
     result = annotate_photos(
         photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
-        alpha=alpha, rle=rle, prefix=prefix, val=val, reporter=reporter,
+        alpha=alpha, edges=edges, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
     reporter.message(f"{counted(count, 'object')} in {counted(len(result.photos), 'photo')}: {result.path}")

@@ -26,6 +26,10 @@ Mapping = Annotated[
 ]
 Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, or patterns such as 'trip/*.jpg'")]
 Alpha = Annotated[float, typer.Option(min=0, help="threshold factor: the binary mask keeps m >= alpha * mean(m)")]
+Edges = Annotated[
+    Literal["sharp", "smooth"],
+    typer.Option(help="edges of the masks: sharp, following the edges of the photo, or smooth, only interpolated"),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out")]
 Labels = Annotated[
     Path | None, typer.Option("--boxes", help="annotations that give the classes of photos in no class folder")

@@ -12,8 +12,9 @@ import numpy as np
 
 from casmap.errors import Stopped, UnreadableImage, UserError
 from casmap.inference.components import binary_mask, is_flat, largest_box
+from casmap.inference.edges import Edges
 from casmap.inference.map_folder import MapFolder, describe_options
-from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
+from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper, as_mapper
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.inference.views import VIEWS, encode_view, grey, view_paths
 from casmap.install_hint import install_hint
@@ -50,6 +51,7 @@ def extract(
     alpha: float = 1.0,
     batch: int = BATCH,
     device: str = "cpu",
+    edges: Edges | None = None,
     window: Window | None = None,
     reporter: Reporter = SILENT,
 ) -> Extraction:
@@ -59,9 +61,10 @@ def extract(
     several sources: of their common parent), so the photo is found from any working directory.
 
     Existing maps of other photos are kept, those of the same photos are replaced. A run that was killed or stopped
-    loses no finished map; the same call continues it. window: centre and width for DICOM; DICOM masks are also written
-    as DICOM. Masks have the size of their photo; the overlay of a large JPEG is smaller, unless views other than mask
-    and overlay are requested.
+    loses no finished map; the same call continues it. edges: as in `load`. window: centre and width for DICOM; DICOM
+    masks are also written as DICOM. Masks have the size of their photo. A large JPEG is opened at a reduced size, with
+    a shorter side of at least 512 pixels, if only mask and overlay are requested: its overlay has that size, and its
+    mask follows the edges of that size.
     """
     out = Path(out)
     if batch < 1:
@@ -74,12 +77,11 @@ def extract(
         maps = MapFolder(out)
         paths, skipped = to_map(photos)
         opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
-        if isinstance(mapping, SaliencyMapper):
-            mapper, options = mapping, ""  # nothing says whether it is the mapping of the run that was stopped
-        else:
-            mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
+        mapper = as_mapper(mapping, device, 1 if len(paths) > batch else None, edges)
+        options = ""  # nothing says whether a mapper is the mapping of the run that was stopped
+        if not isinstance(mapping, SaliencyMapper):
             options = describe_options(
-                Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window
+                Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, mapper.edges, window
             )
         left = maps.plan(paths, base_folder(photos), batch, options)
         if maps.lines:

@@ -10,8 +10,9 @@ from typing import get_args
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError
+from casmap.inference.edges import Edges
 from casmap.inference.folder import to_map
-from casmap.inference.mapper import Mapped, SaliencyMapper
+from casmap.inference.mapper import Mapped, SaliencyMapper, as_mapper
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.io.find import base_folder
@@ -36,15 +37,16 @@ def annotate(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
-    rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix, val: float = WriteOptions.val,
-    reporter: Reporter = SILENT,
+    edges: Edges | None = None, rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix,
+    val: float = WriteOptions.val, reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
     """Find the objects in photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
     photos: files, folders, patterns. Names of photos are relative to the folder given (of several sources: to their
     common parent), with forward slashes. classes: "folder", the name of the folder a photo is in, or `object` for a
     photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
-    all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
+    all. min_area: of the smallest object, as a share of the photo. edges: as in `load`. rle, prefix, val: see
+    `WriteOptions`.
     """
     out, form = Path(out), FORMATS[format]
     with locked(out, reporter), Opener(cores()) as opener:
@@ -55,10 +57,7 @@ def annotate(
         opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
         if classes not in get_args(Classes):
             raise UserError(f"classes must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
-        if isinstance(mapping, SaliencyMapper):
-            mapper = mapping
-        else:
-            mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
+        mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
         if classes == "predicted" and not mapper.network.predicts:
             raise UserError("This mapping predicts no classes: use --classes folder or --classes none.")
         base = base_folder(photos)
