@@ -116,6 +116,18 @@ def test_alpha_sets_the_threshold_of_the_binary_mask(trip, mapping, tmp_path):
     assert lines(tmp_path / "high")[0]["box"] is None
 
 
+def test_a_fixed_threshold_is_the_default(trip, mapping, tmp_path):
+    mapper = SaliencyMapper.load(mapping)
+    for name, options in {"default": {}, "half": {"threshold": 0.5}, "one": {"threshold": 1.0}}.items():
+        extract(trip, mapping=mapping, out=tmp_path / name, **options)
+    boxes = {name: [line["box"] for line in lines(tmp_path / name)] for name in ("default", "half", "one")}
+    assert boxes["default"] == boxes["half"] == [mapper(path).to_dict()["box"] for path in sorted(trip.iterdir())]
+    assert boxes["one"] == [None] * 3
+    with pytest.raises(UserError, match="exclude each other"):
+        extract(trip, mapping=mapping, out=tmp_path / "both", threshold=0.5, alpha=1.0)
+    assert not (tmp_path / "both").exists()
+
+
 def test_edges_are_those_requested_or_those_of_the_mapper(trip, mapping, tmp_path):
     for name, options in {
         "default": {"mapping": mapping},

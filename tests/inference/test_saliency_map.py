@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
+from casmap.errors import UserError
 from casmap.inference.components import _box_by_outlines, binary_mask, largest_box, largest_component, tight_box
 from casmap.inference.saliency_map import STRIP_GAP, STRIP_HEIGHT, SaliencyMap
 from casmap.inference.views import INPAINT_SIDE, MASKED
@@ -346,7 +347,42 @@ def test_a_flat_mask_has_no_object(level):
 def test_a_faint_object_on_a_constant_background_is_found():
     mask = np.full((20, 30), 0.5)
     mask[5:10, 5:15] += 0.01
-    assert SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask).box() == (5, 5, 15, 10)
+    found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask)
+    assert found.box(alpha=1) == found.box(threshold=0.505) == (5, 5, 15, 10)
+
+
+@given(masks, st.floats(0, 1))
+def test_a_fixed_threshold_keeps_what_reaches_it(mask, threshold):
+    found = SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask)
+    np.testing.assert_array_equal(found.binary(threshold=threshold), mask >= threshold)
+    np.testing.assert_array_equal(found.binary(), mask >= 0.5)
+
+
+def test_a_mask_below_the_threshold_everywhere_marks_no_object(tmp_path):
+    found = SaliencyMap(noise(), 0.49 * MASK / MASK.max())
+    assert found.box() is None
+    assert found.cutout() is None
+    assert found.objects(min_area=0) == []
+    assert found.to_dict()["box"] is None
+    assert not found.binary().any()
+    assert not found.connected().any()
+    assert (found.masked_in() == MASKED).all()
+    for view in (found.masked_out(), found.inpainted()):
+        np.testing.assert_array_equal(view, found.photo)
+    assert found.box(alpha=1) is not None
+
+
+def test_threshold_and_alpha_exclude_each_other(found):
+    for wrong, words in (
+        (
+            lambda: found.box(alpha=1, threshold=0.5),
+            "exclude each other: give only one of them",
+        ),
+        (lambda: found.objects(threshold=1.5), r"threshold \(--threshold\) must be in 0\.\.1, not 1\.5\."),
+        (lambda: found.view("overlay", threshold=float("nan")), "must be in 0..1, not nan"),
+    ):
+        with pytest.raises(UserError, match=words):
+            wrong()
 
 
 @given(masks, alphas)

@@ -162,12 +162,9 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
 
     rows, crop = results.rows, results.central_crop
     head = ["", *(row.name for row in rows)]
-    what = f"{len(rows[0].values['LE'])} photos, alpha = 1; 95 % bootstrap intervals"
+    what = f"{len(rows[0].values['LE'])} photos, threshold 0.5; 95 % bootstrap intervals"
     title = f"Whole photo resized to a square, as casmap extract does: {what}"
     console.print(table_of(title, head, table_rows(rows), show_lines=True))
     console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")
-    if [row.numbers for row in rows] == [row.numbers for row in crop]:
-        console.print("The paper's protocol (central crop) gives the same numbers, because all photos are square.")
-        return
     title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
     console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))

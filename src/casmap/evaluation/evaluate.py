@@ -17,7 +17,7 @@ from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, t
 from casmap.evaluation.numbers import Number as Number
 from casmap.evaluation.numbers import bootstrap_of_sums, bootstrap_statistic, mean_of
 from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.inference.components import binary_mask, largest_box, tight_box
+from casmap.inference.components import PAPER, Threshold, largest_box, tight_box
 
 Floats = npt.NDArray[np.floating]
 Errors = npt.NDArray[np.float64]
@@ -73,11 +73,13 @@ class Predictions:
     masks: Floats  # (N, S, S)
     class_correct: Floats  # (N,) 1 where the predicted class is correct, 0 where it is not, nan without a prediction
     truths: list[Annotation]
+    threshold: Threshold = PAPER  # of the binary masks
 
 
 def map_photos(
-    system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
-) -> Predictions:
+    system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None,
+    threshold: Threshold = PAPER,
+) -> Predictions:  # fmt: skip
     """Run a system on all annotated photos, resized to (size, size) by one of the supplement's two policies."""
     indices = annotated_indices(photos)
     all_masks, class_correct, truths = [], [], []
@@ -91,16 +93,18 @@ def map_photos(
             truths.append(resized_truth(photos, index, image.shape, size, policy))
             progress()
     names = [photos.names[index] for index in indices]
-    return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths)
+    return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths, threshold)
 
 
-def localization_errors(predictions: Predictions, alpha: float = 1.0, all_components: bool = False) -> Errors:
+def localization_errors(predictions: Predictions, alpha: float | None = None, all_components: bool = False) -> Errors:
     """LE of each photo: 1 if the box of the binary mask misses the object, 0 if it hits.
 
-    The box encloses the largest component, as in the paper, or (all_components) the whole binary mask.
+    alpha: instead of the threshold of the predictions. The box encloses the largest component, as in the paper, or
+    (all_components) the whole binary mask.
     """
     box = tight_box if all_components else largest_box
-    boxes = [box(binary_mask(mask, alpha)) for mask in predictions.masks]
+    threshold = predictions.threshold if alpha is None else Threshold(alpha)
+    boxes = [box(threshold.binary(mask)) for mask in predictions.masks]
     return localization_error(boxes, [truth.boxes for truth in predictions.truths])
 
 
@@ -149,18 +153,18 @@ def measure_masks(name: str, predictions: Predictions, area: float | None = None
 def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str, Floats]]:
     """Every measure that is a mean over photos, as its values for each photo."""
     masks, truths = predictions.masks, predictions.truths
-    alpha = 1.0 if area is None else alpha_for_area(masks, area)
+    at_area = predictions.threshold if area is None else Threshold(alpha_for_area(masks, area))
     errors = localization_errors(predictions)
     if not np.isnan(predictions.class_correct).any():
         yield "OM", official_metric(errors, predictions.class_correct.astype(bool))
     yield "LE", errors
-    binary = binary_mask(masks, alpha)
+    binary = at_area.binary(masks)
     comparable = area is None or abs(float(binary.mean()) - area) <= TOLERANCE
     if area is not None and comparable:
-        yield "LE at area", localization_errors(predictions, alpha)
+        yield "LE at area", localization_errors(predictions, at_area.alpha)
     yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
     if all(truth.mask is not None for truth in truths):
-        pairs = zip(binary_mask(masks), (truth.mask for truth in truths), strict=True)
+        pairs = zip(predictions.threshold.binary(masks), (truth.mask for truth in truths), strict=True)
         yield "mask IoU", np.array([mask_iou(mask, truth) for mask, truth in pairs if truth is not None])
     yield "area", mean_mask(masks)
     yield "total variation", total_variation(masks)

@@ -17,6 +17,8 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.numbers import Number
+from casmap.inference.components import Threshold
+from casmap.inference.edges import Edges, fit_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
 
@@ -47,9 +49,10 @@ WHOLE_PHOTO_F1 = (
 class Evaluation:
     """One row for each system: mappings, the centre box and the whole photo.
 
-    rows: each photo resized to a square as a whole, as `casmap extract` does. Scaling both sides of a photo does not
-    change IOU or F1, so these are the numbers of the boxes and masks in the photo's own pixels. central_crop: the same
-    systems by the paper's protocol, on the central square of each photo.
+    rows: what `casmap extract` does, each photo resized to a square as a whole, masks with the mapper's edges, and a
+    threshold of 0.5. Scaling both sides of a photo does not change IOU or F1, so these are the numbers of the boxes and
+    masks in the photo's own pixels. central_crop: the same systems by the paper's protocol, on the central square of
+    each photo, with the decoder's masks and alpha 1.
     """
 
     rows: list[Row]
@@ -117,30 +120,36 @@ def compare(
     """Evaluate each mapper, the centre box and the whole photo under both resizing protocols."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
-    systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
-    systems |= FIXED
+    systems: dict[str, tuple[System, System]] = {
+        name: (system_of(mapper, photos, mapper.edges), system_of(mapper, photos)) for name, mapper in mappers.items()
+    }
+    systems |= {name: (system, system) for name, system in FIXED.items()}
     rows, central_crop = [], []
     with reporter.progress("evaluating", 2 * len(annotated_indices(photos)) * len(systems)) as advance:
-        for name, system in systems.items():
+        for name, (extracted, papers) in systems.items():
             side = sides.get(name, common)
-            rows.append(measure_masks(name, map_photos(system, photos, side, "squash", advance), area))
-            central_crop.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
+            whole = map_photos(extracted, photos, side, "squash", advance, Threshold())
+            rows.append(measure_masks(name, whole, area))
+            central_crop.append(measure_masks(name, map_photos(papers, photos, side, "crop", advance), area))
     return Evaluation(rows, central_crop)
 
 
-def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
+def system_of(mapper: SaliencyMapper, photos: PhotoSet, edges: Edges | None = None) -> System:
     """A mapper as a system to measure; it predicts classes only if it knows all classes of the photos.
 
-    Images are resized to the mapper's own size, as in extraction; the masks are resized back.
+    Images are resized to the mapper's own size, as in extraction; the masks are fitted to them, or, without edges,
+    resized back as they are.
     """
     here = {mapper.classes.index(name): index for index, name in enumerate(photos.classes) if name in mapper.classes}
 
     def system(images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
-        side = images.shape[1]
-        if side == mapper.size:
-            masks, logits = mapper.masks(images)
-        else:
-            masks, logits = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
+        side, squares = images.shape[1], images
+        if side != mapper.size:
+            squares = np.stack([resize(image, mapper.size, "crop") for image in images])
+        masks, logits = mapper.masks(squares)
+        if edges is not None:
+            masks = np.stack([fit_mask(*one, edges) for one in zip(masks, squares, images, strict=True)])
+        elif side != mapper.size:
             masks = np.stack([cv2.resize(mask, (side, side)) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
@@ -169,8 +178,8 @@ def table_rows(rows: Sequence[Row], keys: Sequence[str] = tuple(COLUMNS)) -> lis
 def to_json(results: Evaluation) -> str:
     """All numbers with their intervals.
 
-    The keys of 0.1.0 keep their meaning: the numbers of the central crop, and "LE squashed". "as extracted" has all
-    numbers of whole photos.
+    The keys of 0.1.0 are the numbers of the central crop, and "LE squashed", the LE of whole photos. "as extracted" has
+    all numbers of whole photos.
     """
     content = {
         crop.name: {

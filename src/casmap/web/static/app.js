@@ -3,6 +3,7 @@
 
 const LONGEST = 320; // pixels: longer side of a view
 const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
+const RULES = { threshold: [0.05, 0.95, 0.5], alpha: [0.1, 3, 1] }; // of the slider: least, most, at first
 const $ = id => document.getElementById(id);
 const photos = [];
 let mappings = [];
@@ -116,9 +117,9 @@ function maskValues(photo, map) {
 
 function analyse(photo, map) {
   const { width, height } = photo, values = maskValues(photo, map);
-  const whole = binaryMask(values, Number($("alpha").value));
+  const whole = binaryMask(values, rule());
   const binary = $("largest").checked ? largestComponent(whole, width, height) : whole;
-  const flat = !map.box || isFlat(values);
+  const flat = map.flat || isFlat(values);
   return { values, binary, flat, box: flat ? null : tightBox(binary, width, height) };
 }
 
@@ -181,8 +182,18 @@ function figure(photo, caption, pixels, box) {
   return frame;
 }
 
+// The rule of the binary mask, as an option of the server: { threshold } or { alpha }.
+function rule() { return { [$("rule").value]: Number($("level").value) }; }
+
+function changeRule() {
+  const slider = $("level"), [low, high, value] = RULES[$("rule").value];
+  [slider.min, slider.max, slider.value] = [low, high, value];
+  $("level-name").textContent = $("rule").value;
+  redraw();
+}
+
 function redraw() {
-  $("alpha-value").textContent = Number($("alpha").value).toFixed(2);
+  $("level-value").textContent = Number($("level").value).toFixed(2);
   for (const photo of photos) draw(photo);
 }
 
@@ -260,7 +271,7 @@ function merged(files) {
 
 // Download annotations: the server writes them like `casmap annotate`.
 async function download(name, selected, options) {
-  const shown = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
+  const shown = { mapping: $("mapping").value, ...rule(), objects: $("largest").checked ? "largest" : "all" };
   const query = new URLSearchParams({ ...shown, ...options }), files = [], skipped = [], names = new Set();
   let objects = 0;
   report(`Writing ${name} …`);
@@ -288,7 +299,8 @@ for (const kind of ["dragenter", "dragover"]) {
 }
 for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
 document.addEventListener("drop", event => { event.preventDefault(); add(event.dataTransfer.files); });
-$("alpha").addEventListener("input", redraw);
+$("level").addEventListener("input", redraw);
+$("rule").addEventListener("change", changeRule);
 $("largest").addEventListener("change", redraw);
 for (const id of ["mapping", "other"]) {
   $(id).addEventListener("change", () => { for (const photo of photos) waiting = waiting.then(() => show(photo)); });
