@@ -284,9 +284,28 @@ def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_pat
 def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
     arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "all", "--everything", "--alpha", "0"]
     assert casmap(*arguments, "--batch", "1").code == 0
-    kinds = ("inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
+    kinds = ("cutout.png", "inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
     assert files(tmp_path / "all") == [*(f"0-{kind}" for kind in kinds), "boxes.jsonl"]
     assert lines(tmp_path / "all")[0]["box"] == [0, 0, 48, 40]
+    arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "cut", "--cutout", "--no-overlay"]
+    assert casmap(*arguments, "--edges", "smooth", "--threshold", "0").code == 0
+    assert files(tmp_path / "cut") == ["0-cutout.png", "0-mask.png", "boxes.jsonl"]
+    smooth = SaliencyMapper.load(mapping, edges="smooth")(tmp_path / "pets" / "cat" / "0.png")
+    with PIL.Image.open(tmp_path / "cut" / "0-mask.png") as mask:
+        assert abs(np.asarray(mask) / 255 - smooth.mask).max() <= 0.5 / 255 + 1e-5
+
+
+def test_a_threshold_and_alpha_at_once_are_refused(casmap, pets, mapping):
+    for command in (["extract"], ["annotate", "--format", "csv"]):
+        done = casmap(*command, "pets", "--mapping", mapping, "--threshold", "0.5", "--alpha", "1")
+        assert done.code == 2
+        assert "exclude each other: give only one of them." in " ".join(done.complained.split())
+
+
+def test_extract_counts_photos_that_are_below_the_threshold_everywhere(casmap, pets, mapping):
+    done = casmap("extract", "pets/cat/0.png", "--mapping", mapping, "--threshold", "1")
+    assert done.code == 0
+    assert "No object found in 1 photo: lower --threshold" in " ".join(done.complained.split())
 
 
 def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):

@@ -22,7 +22,10 @@ def extract(
     mapping: Mapping = None,
     out: Out = Path("maps"),
     everything: Annotated[
-        bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images")
+        bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images, and cutouts")
+    ] = False,
+    cutout: Annotated[
+        bool, typer.Option("--cutout", help="also write the object of each photo on a transparent background")
     ] = False,
     overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
     threshold: Threshold = None,
@@ -43,8 +46,8 @@ def extract(
     Unreadable photos are skipped and listed; the exit code is then 1.
     """
     if ray:
-        if everything or window is not None or device != "cpu":
-            raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --window and --device.")
+        if everything or cutout or window is not None or device != "cpu":
+            raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --cutout, --window and --device.")
         from casmap.inference.on_ray import extract_on_ray
 
         with if_stopped(f"Stopped: the finished parts are in {out}; run the same command to continue."):
@@ -56,7 +59,7 @@ def extract(
         from casmap.inference.folder import extract as extract_folder
         from casmap.inference.views import VIEWS
 
-        views = VIEWS if everything else VIEWS[: 1 + overlay]
+        views = VIEWS if everything else (*VIEWS[: 1 + overlay], *(["cutout"] if cutout else []))
         done = extract_folder(
             photos, mapping=mapping, out=out, views=views, alpha=alpha, threshold=threshold, edges=edges,
             batch=batch, device=device, window=window, reporter=reporter,

@@ -45,6 +45,16 @@ class Threshold:
             return binary_mask(mask, self.alpha or 0.0)
         return np.asarray(np.asarray(mask, np.float32) >= self.fixed)
 
+    def level(self, mask: Mask) -> float:
+        """The smallest value of a mask (H, W) that is kept.
+
+        >>> Threshold(alpha=0.5).level(np.array([[0.25, 0.75]], np.float32))
+        0.25
+        """
+        if self.fixed is not None:
+            return self.fixed
+        return (self.alpha or 0.0) * float(mask.mean(dtype=np.float64))
+
     def box(self, mask: Mask) -> Box | None:
         """The box around the largest component of a mask (H, W); None for a flat mask, or if no pixel is kept.
 

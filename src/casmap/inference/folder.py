@@ -120,8 +120,9 @@ def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], cut: Thresho
     path = Path(str(mapped.source))
     photo, name = os.path.abspath(path), maps.names[path]
     found = mapped.saliency_map(name)
-    images = {kind: found.view(kind, cut.alpha, cut.fixed) for kind in views}
     mask, box = found.mask, found.box(cut.alpha, cut.fixed)
+    kinds = [kind for kind in views if kind != "cutout" or box is not None]
+    images = {kind: found.view(kind, cut.alpha, cut.fixed) for kind in kinds}
     if mask.shape != (mapped.height, mapped.width):  # the photo was opened at a reduced size
         mask = mapped.full_mask()
         box = cut.box(mask)

@@ -11,7 +11,7 @@ from casmap.annotations.labelled import Object
 from casmap.errors import UserError
 from casmap.inference.components import Binary, Box, Mask, Threshold, is_flat, largest_component
 from casmap.inference.objects import SMALLEST, objects_of
-from casmap.inference.views import MASKED, VIEWS, draw_overlay, grey, inpaint, shrunk, write_views
+from casmap.inference.views import MASKED, VIEWS, draw_overlay, grey, inpaint, opacity, shrunk, write_views
 from casmap.io.images import Image, encode_png
 
 if TYPE_CHECKING:
@@ -114,6 +114,8 @@ class SaliencyMap:
     def cutout(self, alpha: float | None = None, threshold: float | None = None) -> Image | None:
         """The largest object on a transparent background, cropped to its box: (h, w, 4) RGBA; None without an object.
 
+        The object has an opacity of 128 to 255. Across its edge the opacity falls to 0 within two pixels.
+
         >>> SaliencyMap(np.zeros((1, 4, 3), np.uint8), np.array([[1.0, 0, 1, 1]])).cutout().tolist()
         [[[0, 0, 0, 255], [0, 0, 0, 255]]]
         """
@@ -121,8 +123,11 @@ class SaliencyMap:
         if box is None:
             return None
         x0, y0, x1, y1 = box
-        opaque = np.where(self.connected(alpha, threshold), np.uint8(255), np.uint8(0))
-        return np.dstack([self.photo, opaque])[y0:y1, x0:x1]
+        left, top = max(0, x0 - 1), max(0, y0 - 1)  # the slope at the edge needs a pixel beyond the box
+        around = np.s_[top : y1 + 1, left : x1 + 1]
+        level = Threshold(alpha, threshold).level(self.mask)
+        opaque = opacity(self.mask[around], self.connected(alpha, threshold)[around], level)
+        return np.dstack([self.photo[y0:y1, x0:x1], opaque[y0 - top : y1 - top, x0 - left : x1 - left]])
 
     def to_detections(
         self,
@@ -199,16 +204,20 @@ class SaliencyMap:
     ) -> list[Path]:
         """Write `<name>-mask.png` and `<name>-overlay.jpg`, or all views, to a folder; returns the paths.
 
+        Without an object there is no cutout.
+
         >>> import tempfile
         >>> found = SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4), name="cat")
         >>> [path.name for path in found.save(tempfile.mkdtemp())]
         ['cat-mask.png', 'cat-overlay.jpg']
         """
-        kinds = VIEWS if everything else VIEWS[:2]
+        kinds = [*VIEWS] if everything else [*VIEWS[:2]]
+        if everything and self.box(alpha, threshold) is None:
+            kinds.remove("cutout")
         return write_views({kind: self.view(kind, alpha, threshold) for kind in kinds}, folder, self.name)
 
     def view(self, kind: str, alpha: float | None = None, threshold: float | None = None) -> Image:
-        """The view of this kind: mask (grey), overlay, masked-in, masked-out or inpainted.
+        """The view of this kind: mask (grey), overlay, masked-in, masked-out, inpainted or cutout (RGBA).
 
         >>> SaliencyMap(np.zeros((4, 4, 3), np.uint8), np.eye(4)).view("mask")[0].tolist()
         [255, 0, 0, 0]
@@ -219,6 +228,11 @@ class SaliencyMap:
             "overlay": self.overlay, "masked-in": self.masked_in, "masked-out": self.masked_out,
             "inpainted": self.inpainted,
         }  # fmt: skip
+        if kind == "cutout":
+            cutout = self.cutout(alpha, threshold)
+            if cutout is None:
+                raise UserError(f"{self.name} has no object to cut out: lower the threshold.")
+            return cutout
         if kind not in draw:
             raise UserError(f"There is no view {kind!r}: choose from {', '.join(VIEWS)}.")
         return draw[kind](alpha, threshold)

@@ -167,7 +167,7 @@ def create_app(
     async def make_view(
         photo: Sent, mapping: Chosen, view: View = "overlay", threshold: Fixed = None, alpha: Alpha = None
     ) -> Response:
-        """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out or inpainted."""
+        """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out, inpainted or cutout."""
         cut = Threshold(alpha, threshold)
 
         def draw() -> bytes:

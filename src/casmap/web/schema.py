@@ -14,7 +14,7 @@ else:
     FormatName = Literal[tuple(FORMATS.names)]  # with those of plugins
 Box = Annotated[list[int], Field(min_length=4, max_length=4)]
 Photos = Annotated[list[UploadFile], File(min_length=1)]
-View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted"]
+View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted", "cutout"]
 Fixed = Annotated[float | None, Query(ge=0, le=1, description="the binary mask keeps m >= threshold (default: 0.5)")]
 Alpha = Annotated[float | None, Query(ge=0, le=100, description="instead of threshold: m >= alpha * mean(m)")]
 Labels = Annotated[
