@@ -300,9 +300,28 @@ def test_extract_takes_folders_files_and_patterns(casmap, pets, mapping, tmp_pat
 def test_extract_passes_its_options_on(casmap, pets, mapping, tmp_path, files):
     arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "all", "--everything", "--alpha", "0"]
     assert casmap(*arguments, "--batch", "1").code == 0
-    kinds = ("inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
+    kinds = ("cutout.png", "inpainted.png", "mask.png", "masked-in.png", "masked-out.png", "overlay.jpg")
     assert files(tmp_path / "all") == [*(f"0-{kind}" for kind in kinds), "boxes.jsonl"]
     assert lines(tmp_path / "all")[0]["box"] == [0, 0, 48, 40]
+    arguments = ["extract", "pets/cat/0.png", "--mapping", mapping, "--out", "cut", "--cutout", "--no-overlay"]
+    assert casmap(*arguments, "--edges", "smooth", "--threshold", "0").code == 0
+    assert files(tmp_path / "cut") == ["0-cutout.png", "0-mask.png", "boxes.jsonl"]
+    smooth = SaliencyMapper.load(mapping, edges="smooth")(tmp_path / "pets" / "cat" / "0.png")
+    with PIL.Image.open(tmp_path / "cut" / "0-mask.png") as mask:
+        assert abs(np.asarray(mask) / 255 - smooth.mask).max() <= 0.5 / 255 + 1e-5
+
+
+def test_a_threshold_and_alpha_at_once_are_refused(casmap, pets, mapping):
+    for command in (["extract"], ["annotate", "--format", "csv"]):
+        done = casmap(*command, "pets", "--mapping", mapping, "--threshold", "0.5", "--alpha", "1")
+        assert done.code == 2
+        assert "exclude each other: give only one of them." in " ".join(done.complained.split())
+
+
+def test_extract_counts_photos_that_are_below_the_threshold_everywhere(casmap, pets, mapping):
+    done = casmap("extract", "pets/cat/0.png", "--mapping", mapping, "--threshold", "1")
+    assert done.code == 0
+    assert "No object found in 1 photo: lower --threshold" in " ".join(done.complained.split())
 
 
 def test_extract_keeps_photos_of_the_same_name_apart(casmap, tmp_path, mapping):
@@ -389,7 +408,7 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
     for row in numbers.values():
         whole, field = row.pop("as extracted"), row.pop("field protocol")
         by_size = [row.pop("by size"), whole.pop("by size")]
-        assert {"LE", "F1", "LE, threshold 0.5"} <= set(whole)
+        assert {"LE", "F1", "boxes above IoU 0.75"} <= set(whole)
         assert set(field) == {"GT-known", "GT-known, threshold 0.5"}
         for sizes in by_size:
             assert all(1 <= group.pop("photos") <= 8 for group in sizes.values())
@@ -408,7 +427,7 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
     for kind, path in (("--boxes", "files/boxes.csv"), ("--masks", "files/masks")):
         assert casmap("evaluate", "files/photos", kind, path, "--mapping", mapping, "--json", "all.json").code == 0
         numbers = json.loads((tmp_path / "all.json").read_text())
-        for row in drawn.rows:
+        for row in drawn.central_crop:
             assert numbers[row.name]["LE"]["value"] == row.numbers["LE"].value
             assert numbers[row.name]["LE squashed"]["value"] == drawn.squashed[row.name]
             assert numbers[row.name]["F1"]["value"] == pytest.approx(row.numbers["F1"].value, abs=1e-5)
@@ -581,7 +600,7 @@ def test_evaluate_prints_the_mapping_unchanged(casmap, mapping, tmp_path):
     (tmp_path / "run [best]" / "mapping.safetensors").write_bytes(mapping.read_bytes())
     done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", "run [best]/mapping.safetensors")
     assert done.code == 0
-    assert done.said.count("run [best]") == 4  # the tables of square photos
+    assert done.said.count("run [best]") == 6  # three protocols, and further tables
 
 
 def test_train_prints_its_folder_unchanged(casmap):

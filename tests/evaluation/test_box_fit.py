@@ -16,8 +16,8 @@ IOUS = arrays(np.float64, st.integers(1, 20), elements=st.integers(0, 20).map(la
 
 def test_the_two_rules_by_hand() -> None:
     masks = np.array([[[0.0, 0.25, 0.5, 0.25]], [[0.5, 1.0, 1.0, 1.0]]], np.float32)  # means 1/4 and 7/8
-    assert BINARY_RULES[ALPHA_ONE](masks).tolist() == [[[False, True, True, True]], [[False, True, True, True]]]
-    assert BINARY_RULES[HALF](masks).tolist() == [[[False, False, True, False]], [[True] * 4]]
+    assert BINARY_RULES[ALPHA_ONE].binary(masks).tolist() == [[[False, True, True, True]], [[False, True, True, True]]]
+    assert BINARY_RULES[HALF].binary(masks).tolist() == [[[False, False, True, False]], [[True] * 4]]
     assert list(BINARY_RULES) == [ALPHA_ONE, HALF]
 
 

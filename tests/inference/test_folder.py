@@ -30,7 +30,7 @@ from casmap.models.files import save_mapping
 from casmap.models.network import SaliencyNetwork
 
 TWO = ("mask.png", "overlay.jpg")
-ALL = (*TWO, "masked-in.png", "masked-out.png", "inpainted.png")
+ALL = (*TWO, "masked-in.png", "masked-out.png", "inpainted.png", "cutout.png")
 
 
 def counts(done):
@@ -104,7 +104,7 @@ def test_the_size_of_the_batch_changes_nothing(trip, mapping, tmp_path, batch):
         assert line["area"] == pytest.approx(other["area"], abs=2e-4)
 
 
-def test_all_views_are_five_files_per_photo(trip, mapping, tmp_path):
+def test_all_views_are_six_files_per_photo(trip, mapping, tmp_path):
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "maps", views=VIEWS)
     assert names(tmp_path / "maps") == [*(f"0-{kind}" for kind in sorted(ALL)), "boxes.jsonl"]
 
@@ -114,6 +114,43 @@ def test_alpha_sets_the_threshold_of_the_binary_mask(trip, mapping, tmp_path):
     extract([str(trip / "0.png")], mapping=mapping, out=tmp_path / "high", alpha=100.0)
     assert lines(tmp_path / "low")[0]["box"] == [0, 0, 40, 30]
     assert lines(tmp_path / "high")[0]["box"] is None
+
+
+def test_a_fixed_threshold_is_the_default(trip, mapping, tmp_path):
+    mapper = SaliencyMapper.load(mapping)
+    for name, options in {"default": {}, "half": {"threshold": 0.5}, "one": {"threshold": 1.0}}.items():
+        extract(trip, mapping=mapping, out=tmp_path / name, **options)
+    boxes = {name: [line["box"] for line in lines(tmp_path / name)] for name in ("default", "half", "one")}
+    assert boxes["default"] == boxes["half"] == [mapper(path).to_dict()["box"] for path in sorted(trip.iterdir())]
+    assert boxes["one"] == [None] * 3
+    with pytest.raises(UserError, match="exclude each other"):
+        extract(trip, mapping=mapping, out=tmp_path / "both", threshold=0.5, alpha=1.0)
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_cutout_is_written_if_there_is_an_object_and_removed_if_there_is_none_any_more(trip, mapping, tmp_path):
+    out, found = tmp_path / "maps", SaliencyMapper.load(mapping)(trip / "2.png")
+    extract(trip / "2.png", mapping=mapping, out=out, views=("mask", "cutout"))
+    assert names(out) == ["2-cutout.png", "2-mask.png", "boxes.jsonl"]
+    with PIL.Image.open(out / "2-cutout.png") as cutout:
+        assert cutout.mode == "RGBA"
+        np.testing.assert_array_equal(np.asarray(cutout), found.cutout())
+    assert map_files(out) >= {out / "2-cutout.png"}
+    extract(trip / "2.png", mapping=mapping, out=out, views=("mask", "cutout"), threshold=1.0)
+    assert names(out) == ["2-mask.png", "boxes.jsonl"]
+
+
+def test_edges_are_those_requested_or_those_of_the_mapper(trip, mapping, tmp_path):
+    for name, options in {
+        "default": {"mapping": mapping},
+        "smooth": {"mapping": mapping, "edges": "smooth"},
+        "mapper": {"mapping": SaliencyMapper.load(mapping, edges="smooth")},
+    }.items():
+        extract(trip, out=tmp_path / name, **options)
+    content = {path.name: (path / "2-mask.png").read_bytes() for path in tmp_path.iterdir() if path != trip}
+    assert content["default"] != content["smooth"] == content["mapper"]
+    with pytest.raises(UserError, match=r"edges='smooth' cannot change a loaded mapping: give it to casmap\.load"):
+        extract(trip, mapping=SaliencyMapper.load(mapping), out=tmp_path / "other", edges="smooth")
 
 
 def test_files_folders_and_patterns_may_be_mixed(trip, mapping, tmp_path):

@@ -113,10 +113,10 @@ def test_no_process_is_left(folder, mapping, tmp_path, workers_of) -> None:
 def test_a_failure_after_opening_is_the_photos_own(folder, mapping, tmp_path, monkeypatch, error) -> None:
     view = SaliencyMap.view
 
-    def failing(self, kind, alpha=1.0):
+    def failing(self, kind, *threshold):
         if self.name == "04":
             raise error
-        return view(self, kind, alpha)
+        return view(self, kind, *threshold)
 
     monkeypatch.setattr(SaliencyMap, "view", failing)
     done = extract(folder, mapping=mapping, out=tmp_path / "maps")

@@ -8,16 +8,15 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cv2
 import numpy as np
 import PIL.Image
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
+from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.models.classifier import Classifier
@@ -252,24 +251,31 @@ def test_a_mask_is_the_networks_output_for_the_normalised_photo(mapper):
     tensor = (tensor - torch.tensor(encoder.mean).view(3, 1, 1)) / torch.tensor(encoder.std).view(3, 1, 1)
     with torch.no_grad():
         mask, logits = mapper.network(tensor)
-    np.testing.assert_allclose(mapper(photo).mask, mask[0, 0].numpy(), atol=1e-5)
     masks, also_logits = mapper.masks(photo[None])
-    assert masks.shape == (1, SIZE, SIZE)
+    np.testing.assert_allclose(masks, mask[:, 0].numpy(), atol=1e-5)
     np.testing.assert_allclose(also_logits, logits.numpy(), atol=1e-4)
 
 
-def fit(mask, width, height):
-    """A mask at the size of its photo."""
-    return Mapped("photo.jpg", noise(1, 1), width, height, mask, None, None).full_mask()
-
-
-def test_a_long_photo_is_squashed_so_that_its_ends_count(mapper):
+@pytest.mark.parametrize("edges", ["sharp", "smooth"])
+def test_a_long_photo_is_squashed_so_that_its_ends_count(mapper, edges):
     photo = noise(40, 120)
-    squashed = mapper.masks(resize(photo, SIZE, "squash")[None])[0][0]
-    np.testing.assert_allclose(mapper(photo).mask, fit(squashed, 120, 40), atol=1e-6)
+    square = resize(photo, SIZE, "squash")
+    mapper = SaliencyMapper(mapper.network, SIZE, edges=edges)
+    expected = fit_mask(mapper.masks(square[None])[0][0], square, photo, edges)
+    np.testing.assert_allclose(mapper(photo).mask, expected, atol=1e-6)
     other = photo.copy()
     other[:, :20] = 255 - other[:, :20]
     assert abs(mapper(other).mask - mapper(photo).mask)[:, :20].max() > 0.01
+
+
+def test_masks_are_sharp_unless_smooth_ones_are_requested(mapping, mapper):
+    photo = noise(40, 60)
+    smooth = SaliencyMapper.load(mapping, edges="smooth")
+    assert (mapper.edges, smooth.edges) == ("sharp", "smooth")
+    steps = [np.abs(np.diff(one(photo).mask)).max() for one in (smooth, mapper)]
+    assert steps[1] > 2 * steps[0]  # the photo is noise, which the sharp mask follows
+    with pytest.raises(UserError, match="must be sharp or smooth, not 'soft'"):
+        SaliencyMapper.load(mapping, edges="soft")
 
 
 def test_a_map_is_the_same_whichever_photos_came_before(mapper):
@@ -279,20 +285,13 @@ def test_a_map_is_the_same_whichever_photos_came_before(mapper):
     np.testing.assert_array_equal(mapper(photo).mask, before)
 
 
-@settings(deadline=None)
-@given(
-    hnp.arrays(np.float32, st.tuples(st.integers(1, 12), st.integers(1, 12)), elements=st.floats(0, 1, width=32)),
-    st.integers(1, 40),
-    st.integers(1, 40),
-)
-def test_a_fitted_mask_has_the_photos_size_and_no_new_extremes(mask, height, width):
-    fitted = fit(mask, width, height)
-    assert fitted.shape == (height, width)
-    assert fitted.dtype == np.float32
-    assert fitted.min() >= mask.min() - 1e-6
-    assert fitted.max() <= mask.max() + 1e-6
-    if mask.shape == (height, width):
-        np.testing.assert_array_equal(fitted, mask)
+def test_the_mask_of_a_reduced_photo_is_enlarged(mapper):
+    photo = noise(30, 40)
+    whole, half = mapper.map([photo])[0], resize(photo, 20, "squash")
+    reduced = Mapped("photo.jpg", half, 40, 30, whole.square, whole.mask)
+    np.testing.assert_array_equal(whole.full_mask(), mapper(photo).mask)
+    assert reduced.saliency_map().mask.shape == (20, 20)
+    np.testing.assert_array_equal(reduced.full_mask(), cv2.resize(reduced.saliency_map().mask, (40, 30)))
 
 
 # ---------------------------------------------------------------------------------------------- names

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as run_lengths
 
+from casmap.inference.components import Threshold
 from casmap.inference.objects import objects_of, outline
 
 
@@ -83,6 +84,8 @@ def test_what_is_too_small_is_no_object_and_the_score_is_the_mean_of_the_mask() 
 def test_alpha_moves_the_border() -> None:
     mask = np.zeros((100, 100))
     mask[:50], mask[:10] = 0.4, 1.0
-    (wide,), (narrow,) = (objects_of(mask.astype(np.float32), "cat", alpha=alpha) for alpha in (1.0, 2.0))
+    (wide,), (narrow,) = (
+        objects_of(mask.astype(np.float32), "cat", threshold=Threshold(alpha)) for alpha in (1.0, 2.0)
+    )
     assert wide.box == (0, 0, 100, 50)
     assert narrow.box == (0, 0, 100, 10)

@@ -14,6 +14,7 @@ from pycocotools import mask as run_lengths
 from casmap import SaliencyMapper
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
+from casmap.inference.components import PAPER, Threshold
 from casmap.inference.on_ray import OPTIONS, extract_on_ray, options_of, part_file, read_rows
 from casmap.io.images import encode_jpeg
 from casmap.io.kept_options import keep_options
@@ -118,14 +119,18 @@ def test_another_setting_in_the_same_folder_is_refused(photos, tmp_path) -> None
     paths, mapping = sorted(photos.iterdir()), photos / "003.jpg"
     kept = tmp_path / OPTIONS
     for _ in range(2):
-        keep_options(kept, options_of(paths, mapping, 1.0, PART))
+        keep_options(kept, options_of(paths, mapping, PAPER, "sharp", PART))
     with pytest.raises(UserError, match=r"was started with alpha = 1\.0, not 0\.5: choose another folder \(out\)"):
-        keep_options(kept, options_of(paths, mapping, 0.5, PART))
+        keep_options(kept, options_of(paths, mapping, Threshold(0.5), "sharp", PART))
+    with pytest.raises(UserError, match=r"was started with alpha = 1\.0, not None: choose another folder \(out\)"):
+        keep_options(kept, options_of(paths, mapping, Threshold(), "sharp", PART))
+    with pytest.raises(UserError, match="was started with edges = 'sharp', not 'smooth': choose"):
+        keep_options(kept, options_of(paths, mapping, PAPER, "smooth", PART))
     with pytest.raises(UserError, match="was started with photos = "):
-        keep_options(kept, options_of(paths[1:], mapping, 1.0, PART))
+        keep_options(kept, options_of(paths[1:], mapping, PAPER, "sharp", PART))
     kept.write_text("[]")
     with pytest.raises(UserError, match="is damaged"):
-        keep_options(kept, options_of(paths, mapping, 1.0, PART))
+        keep_options(kept, options_of(paths, mapping, PAPER, "sharp", PART))
 
 
 def test_a_damaged_part_is_a_one_line_error(tmp_path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
+from casmap.errors import UserError
 from casmap.inference.components import _box_by_outlines, binary_mask, largest_box, largest_component, tight_box
 from casmap.inference.saliency_map import STRIP_GAP, STRIP_HEIGHT, SaliencyMap
 from casmap.inference.views import INPAINT_SIDE, MASKED
@@ -278,8 +279,8 @@ def test_the_saved_mask_is_rounded_to_the_nearest_grey(tmp_path):
 def test_save_everything_at_an_alpha(found, tmp_path):
     paths = found.save(tmp_path, everything=True, alpha=2)
     kinds = [path.stem.removeprefix("cat-") for path in paths]
-    assert kinds == ["mask", "overlay", "masked-in", "masked-out", "inpainted"]
-    for path, expected in zip(paths[2:], (found.masked_in(2), found.masked_out(2), found.inpainted(2)), strict=True):
+    assert kinds == ["mask", "overlay", "masked-in", "masked-out", "inpainted", "cutout"]
+    for path, expected in zip(paths[2:5], (found.masked_in(2), found.masked_out(2), found.inpainted(2)), strict=True):
         with PIL.Image.open(path) as image:
             np.testing.assert_array_equal(np.asarray(image), expected)
 
@@ -346,7 +347,42 @@ def test_a_flat_mask_has_no_object(level):
 def test_a_faint_object_on_a_constant_background_is_found():
     mask = np.full((20, 30), 0.5)
     mask[5:10, 5:15] += 0.01
-    assert SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask).box() == (5, 5, 15, 10)
+    found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), mask)
+    assert found.box(alpha=1) == found.box(threshold=0.505) == (5, 5, 15, 10)
+
+
+@given(masks, st.floats(0, 1))
+def test_a_fixed_threshold_keeps_what_reaches_it(mask, threshold):
+    found = SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask)
+    np.testing.assert_array_equal(found.binary(threshold=threshold), mask >= threshold)
+    np.testing.assert_array_equal(found.binary(), mask >= 0.5)
+
+
+def test_a_mask_below_the_threshold_everywhere_marks_no_object(tmp_path):
+    found = SaliencyMap(noise(), 0.49 * MASK / MASK.max())
+    assert found.box() is None
+    assert found.cutout() is None
+    assert found.objects(min_area=0) == []
+    assert found.to_dict()["box"] is None
+    assert not found.binary().any()
+    assert not found.connected().any()
+    assert (found.masked_in() == MASKED).all()
+    for view in (found.masked_out(), found.inpainted()):
+        np.testing.assert_array_equal(view, found.photo)
+    assert found.box(alpha=1) is not None
+
+
+def test_threshold_and_alpha_exclude_each_other(found):
+    for wrong, words in (
+        (
+            lambda: found.box(alpha=1, threshold=0.5),
+            "exclude each other: give only one of them",
+        ),
+        (lambda: found.objects(threshold=1.5), r"threshold must be in 0\.\.1, not 1\.5\."),
+        (lambda: found.view("overlay", threshold=float("nan")), "must be in 0..1, not nan"),
+    ):
+        with pytest.raises(UserError, match=words):
+            wrong()
 
 
 @given(masks, alphas)
@@ -369,7 +405,46 @@ def test_a_cutout_is_the_object_on_a_transparent_background():
     cut = SaliencyMap(photo, mask).cutout()
     assert cut.shape == (10, 15, 4)
     np.testing.assert_array_equal(cut[..., :3], photo[5:15, 10:25])
-    assert (cut[0, 0, 3], cut[1, 1, 3]) == (0, 255)
+    assert cut[0, 0, 3] < 128
+    assert (np.delete(cut[..., 3], 0) == 255).sum() > 140  # a step of the mask stays a step, except at its corners
+
+
+@given(masks, alphas)
+def test_the_object_of_a_cutout_is_what_the_threshold_selects(mask, alpha):
+    found = SaliencyMap(np.zeros((*mask.shape, 3), np.uint8), mask)
+    for options in ({}, {"alpha": alpha}):
+        cut = found.cutout(**options)
+        if cut is not None:
+            x0, y0, x1, y1 = found.box(**options)
+            np.testing.assert_array_equal(cut[..., 3] >= 128, found.connected(**options)[y0:y1, x0:x1])
+
+
+def test_the_edge_of_a_cutout_has_no_steps():
+    """The mask of a half-plane with a slanted edge: opacity is the distance to the edge, which is exact to 1/255."""
+    x, y = np.meshgrid(np.arange(40), np.arange(40))
+    distance = ((x - 20) + 0.1 * (y - 20)) / np.hypot(1, 0.1)
+    for slope in (0.01, 0.1):  # of the mask
+        mask = np.clip(0.5 + slope * distance, 0, 1).astype(np.float32)
+        cut = SaliencyMap(np.zeros((40, 40, 3), np.uint8), mask).cutout()
+        left = 40 - cut.shape[1]
+        expected = np.clip(255 * (0.5 + distance[1:-1, left:-1] / 2), 0, 255)
+        edge = np.abs(distance[1:-1, left:-1]) < 1
+        assert edge.sum() > 60
+        assert np.abs(cut[1:-1, :-1, 3] - expected)[edge].max() <= 1.01
+
+
+def test_another_object_is_not_in_the_cutout():
+    mask = np.zeros((20, 30), np.float32)
+    mask[2:18, 2:14], mask[8:12, 16:20] = 0.9, 0.8
+    cut = SaliencyMap(np.zeros((20, 30, 3), np.uint8), np.maximum(mask, 0.3)).cutout()
+    assert cut.shape == (16, 12, 4)
+
+
+def test_without_an_object_there_is_no_cutout_to_save(tmp_path):
+    found = SaliencyMap(noise(), np.zeros((4, 4)), name="cat")
+    assert "cat-cutout.png" not in [path.name for path in found.save(tmp_path, everything=True)]
+    with pytest.raises(UserError, match="cat has no object to cut out: lower the threshold"):
+        found.view("cutout")
 
 
 def test_detections_can_be_drawn_by_supervision():

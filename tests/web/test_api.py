@@ -71,8 +71,18 @@ def test_the_map_of_a_photo_equals_the_librarys(server, cat) -> None:
     assert body["box"] == list(found.box())
     assert body["area"] == pytest.approx(found.area, abs=1e-3)
     mask = np.array(PIL.Image.open(io.BytesIO(base64.b64decode(body["mask"]))))
-    assert mask.shape == (224, 224)
-    assert mask.mean() / 255 == pytest.approx(found.area, abs=0.01)
+    np.testing.assert_allclose(mask / 255, found.mask, atol=0.01)
+    assert body["flat"] is False
+
+
+def test_the_mask_in_a_response_has_at_most_640_pixels_on_its_longer_side(server, cat) -> None:
+    with PIL.Image.open(io.BytesIO(cat)) as photo:
+        large = io.BytesIO()
+        photo.convert("RGB").resize((1500, 1000)).save(large, "JPEG")
+    body = json.loads(ask(server.address, "/api/map", large.getvalue())[2])
+    assert (body["width"], body["height"]) == (1500, 1000)
+    with PIL.Image.open(io.BytesIO(base64.b64decode(body["mask"]))) as mask:
+        assert mask.size == (640, 427)
 
 
 @pytest.mark.parametrize("view", ["mask", "overlay", "masked-in", "masked-out", "inpainted"])
@@ -241,6 +251,8 @@ def test_only_free_photos_are_served(server) -> None:
         ("/api/view?view=mask&alpha=-1", b"x", 422, "The option alpha cannot be '-1': give at least 0."),
         ("/api/view?view=mask&alpha=nan", b"x", 422, "The option alpha cannot be 'nan': give at most 100."),
         ("/api/view?view=mask&alpha=much", b"x", 422, "The option alpha cannot be 'much': give a number."),
+        ("/api/view?view=mask&threshold=1.5", b"x", 422, "The option threshold cannot be '1.5': give at most 1."),
+        ("/api/view?view=mask&threshold=0.5&alpha=1", b"x", 422, "exclude each other: give only one of them."),
         ("/api/batch", b"x", 422, "The request has no photos: send them as files of a form, in the field photos."),
         ("/api/annotations?format=coco", b"x", 422, "The request has no photos: "),
     ],

@@ -78,14 +78,18 @@ def test_slider_and_checkbox_redraw_without_a_request(page) -> None:
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     shares = []
-    for alpha in ("0.5", "1", "2"):
-        page.locator("#alpha").fill(alpha)
-        shares.append(int(page.locator("article .found").inner_text().split("; ")[1].split(" %")[0]))
+    for rule, levels in (("threshold", ("0.25", "0.5", "0.75")), ("alpha", ("0.5", "1", "2"))):
+        page.select_option("#rule", rule)
+        assert page.locator("#level-value").inner_text() == {"threshold": "0.50", "alpha": "1.00"}[rule]
+        for level in levels:
+            page.locator("#level").fill(level)
+            shares.append(int(page.locator("article .found").inner_text().split("; ")[1].split(" %")[0]))
     assert shares[0] > shares[1] > shares[2]
-    page.locator("#alpha").fill("1")
+    assert shares[3] > shares[4] > shares[5]
+    page.locator("#level").fill("1")
     page.locator("#largest").uncheck()
     every = int(page.locator("article .found").inner_text().split("; ")[1].split(" %")[0])
-    assert every >= shares[1]
+    assert every >= shares[4]
     assert asked == []
 
 
@@ -101,10 +105,10 @@ def test_free_photos_and_all_controls_work_with_the_keyboard(page) -> None:
     page.locator("#free button").nth(2).focus()
     page.keyboard.press("Enter")
     page.locator("article canvas").nth(4).wait_for()
-    before = page.locator("#alpha-value").inner_text()
-    page.locator("#alpha").focus()
+    before = page.locator("#level-value").inner_text()
+    page.locator("#level").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator("#alpha-value").inner_text() != before
+    assert page.locator("#level-value").inner_text() != before
     page.locator("#largest").focus()
     page.keyboard.press("Space")
     assert not page.locator("#largest").is_checked()
@@ -167,13 +171,17 @@ def taken(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(("alpha", "objects"), [("1", "largest"), ("0.5", "all"), ("1.75", "all")])
-def test_downloads_are_what_annotate_writes(page, taken, casmap, tmp_path, alpha, objects) -> None:
+@pytest.mark.parametrize(
+    ("rule", "level", "objects"),
+    [("threshold", "0.5", "largest"), ("threshold", "0.3", "all"), ("alpha", "1.25", "all")],
+)
+def test_downloads_are_what_annotate_writes(page, taken, casmap, tmp_path, rule, level, objects) -> None:
     drop(page, taken)
     page.locator("article canvas").nth(4).wait_for()
-    page.locator("#alpha").fill(alpha)
+    page.select_option("#rule", rule)
+    page.locator("#level").fill(level)
     page.locator("#largest").set_checked(objects == "largest")
-    options = "--classes", "none", "--alpha", alpha, "--objects", objects
+    options = "--classes", "none", f"--{rule}", level, "--objects", objects
     assert casmap("annotate", taken, "--format", "coco", "--rle", "--out", "coco", *options).code == 0
     assert casmap("annotate", taken, "--format", "yolo", "--out", "yolo", *options).code == 0
     with page.expect_download() as waiting:
@@ -257,10 +265,11 @@ def test_a_flat_mask_marks_no_object(browser, flat, largest) -> None:
     page.locator("article canvas").nth(4).wait_for()
     assert not page.locator("#other").is_visible()  # there is no second mapping
     page.locator("#largest").set_checked(largest)
-    for alpha in ("0.5", "1", "2"):
-        page.locator("#alpha").fill(alpha)
-        assert page.locator("article .found").inner_text() == "no object found"
-    page.locator("#alpha").fill("1")
+    for rule, levels in (("alpha", ("0.5", "1", "2")), ("threshold", ("0.95", "0.05"))):
+        page.select_option("#rule", rule)
+        for level in levels:
+            page.locator("#level").fill(level)
+            assert page.locator("article .found").inner_text() == "no object found"
     with page.expect_download() as waiting:
         page.click("#coco")
     content = json.loads(waiting.value.path().read_text())

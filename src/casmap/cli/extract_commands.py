@@ -7,7 +7,7 @@ import typer
 
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.cli.console import complain, if_stopped, name_skipped, reporter
-from casmap.cli.options import Alpha, Mapping, Out, Photos
+from casmap.cli.options import Alpha, Edges, Mapping, Out, Photos, Threshold
 from casmap.errors import UserError
 from casmap.reporting import counted
 
@@ -22,10 +22,15 @@ def extract(
     mapping: Mapping = None,
     out: Out = Path("maps"),
     everything: Annotated[
-        bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images")
+        bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images, and cutouts")
+    ] = False,
+    cutout: Annotated[
+        bool, typer.Option("--cutout", help="also write the object of each photo on a transparent background")
     ] = False,
     overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
-    alpha: Alpha = 1.0,
+    threshold: Threshold = None,
+    alpha: Alpha = None,
+    edges: Edges = "sharp",
     batch: Annotated[int, typer.Option(min=1, help="photos per batch of a core")] = 8,
     device: Annotated[str, typer.Option(help="cpu, or cuda or mps if the runtime of the mapping supports it")] = "cpu",
     window: Annotated[
@@ -41,26 +46,28 @@ def extract(
     Unreadable photos are skipped and listed; the exit code is then 1.
     """
     if ray:
-        if everything or window is not None or device != "cpu":
-            raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --window and --device.")
+        if everything or cutout or window is not None or device != "cpu":
+            raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --cutout, --window and --device.")
         from casmap.inference.on_ray import extract_on_ray
 
         with if_stopped(f"Stopped: the finished parts are in {out}; run the same command to continue."):
             done = extract_on_ray(
-                photos, mapping=mapping, out=out, alpha=alpha, address=address, workers=workers, reporter=reporter
-            )
+                photos, mapping=mapping, out=out, alpha=alpha, threshold=threshold, edges=edges, address=address,
+                workers=workers, reporter=reporter,
+            )  # fmt: skip
     else:
         from casmap.inference.folder import extract as extract_folder
         from casmap.inference.views import VIEWS
 
-        views = VIEWS if everything else VIEWS[: 1 + overlay]
+        views = VIEWS if everything else (*VIEWS[: 1 + overlay], *(["cutout"] if cutout else []))
         done = extract_folder(
-            photos, mapping=mapping, out=out, views=views, alpha=alpha, batch=batch, device=device, window=window,
-            reporter=reporter,
+            photos, mapping=mapping, out=out, views=views, alpha=alpha, threshold=threshold, edges=edges,
+            batch=batch, device=device, window=window, reporter=reporter,
         )  # fmt: skip
     reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
     if done.empty:
-        advice = "lower --alpha" if alpha > 1 else "the mapping may need more training"
+        lower = "--threshold" if alpha is None else "--alpha"
+        advice = f"lower {lower}, or the mapping may need more training"
         complain(f"No object found in {done.empty} {'photo' if done.empty == 1 else 'photos'}: {advice}.")
     if done.skipped:
         name_skipped(done.skipped)
@@ -78,7 +85,9 @@ def annotate(
     ] = "folder",
     objects: Annotated[Which, typer.Option(help="objects per photo: the largest, or all")] = "largest",
     min_area: Annotated[float, typer.Option(min=0, max=1, help="smallest object, as a share of the photo")] = 0.01,
-    alpha: Alpha = 1.0,
+    threshold: Threshold = None,
+    alpha: Alpha = None,
+    edges: Edges = "sharp",
     rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
         str | None,
@@ -96,7 +105,7 @@ def annotate(
 
     result = annotate_photos(
         photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
-        alpha=alpha, rle=rle, prefix=prefix, val=val, reporter=reporter,
+        alpha=alpha, threshold=threshold, edges=edges, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
     reporter.message(f"{counted(count, 'object')} in {counted(len(result.photos), 'photo')}: {result.path}")

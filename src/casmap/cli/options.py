@@ -25,7 +25,17 @@ Mapping = Annotated[
     Path | None, typer.Option(help="mapping file, .safetensors or .onnx (default: the shipped mapping)")
 ]
 Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, or patterns such as 'trip/*.jpg'")]
-Alpha = Annotated[float, typer.Option(min=0, help="threshold factor: the binary mask keeps m >= alpha * mean(m)")]
+Threshold = Annotated[
+    float | None, typer.Option(min=0, max=1, help="the binary mask keeps m >= threshold (default: 0.5)")
+]
+Alpha = Annotated[
+    float | None,
+    typer.Option(min=0, help="instead of --threshold: m >= alpha * mean(m), the paper's rule with alpha 1"),
+]
+Edges = Annotated[
+    Literal["sharp", "smooth"],
+    typer.Option(help="edges of the masks: sharp, following the edges of the photo, or smooth, only interpolated"),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out")]
 Labels = Annotated[
     Path | None, typer.Option("--boxes", help="annotations that give the classes of photos in no class folder")

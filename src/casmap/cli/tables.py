@@ -162,6 +162,7 @@ def print_data(report: "DataReport", console: Console = console) -> None:
 
 def print_rows(results: "Evaluation", console: Console = console) -> None:
     """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
+    from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
         FIELD_MEASURES,
         FIELD_PROTOCOL,
@@ -177,19 +178,18 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
     rows, crop, field = results.rows, results.central_crop, results.field_protocol
     head = ["", *(row.name for row in rows)]
     by_size = ["share (photos)", *head[1:]]
-    what = f"{len(rows[0].values['LE'])} photos, alpha = 1; 95 % bootstrap intervals"
+    what = f"{len(rows[0].values['LE'])} photos, threshold 0.5; 95 % bootstrap intervals"
     title = f"Whole photo resized to a square, as casmap extract does: {what}"
     console.print(table_of(title, head, table_rows(rows), show_lines=True))
     console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")
     further = functools.partial(table_of, box=box.SIMPLE_HEAD, title_justify="left")
-    console.print(further("Whole photo: how well boxes and masks fit", head, rule_rows(rows, FIT_MEASURES)))
-    console.print(further("Whole photo: LE ↓ by the share that the true box covers", by_size, size_rows(rows)))
-    if [row.numbers for row in rows] == [row.numbers for row in crop]:
-        console.print("The paper's protocol (central crop) gives the same numbers, because all photos are square.\n")
-    else:
-        title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
-        console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))
-        console.print()
-        console.print(further("Central crop: LE ↓ by the share that the true box covers", by_size, size_rows(crop)))
+    lines = rule_rows(rows, FIT_MEASURES, EXTRACTED_RULES)
+    console.print(further("Whole photo: how well boxes and masks fit", head, lines))
+    lines = size_rows(rows, EXTRACTED_RULES)
+    console.print(further("Whole photo: LE ↓ by the share that the true box covers", by_size, lines))
+    title = "The paper's protocol: the central square of each photo (central crop), alpha = 1"
+    console.print(table_of(title, head, table_rows(crop, PAPER_MEASURES), show_lines=True))
+    console.print()
+    console.print(further("Central crop: LE ↓ by the share that the true box covers", by_size, size_rows(crop)))
     console.print(further("The field's protocol, as in BAS and SAT", head, rule_rows(field, FIELD_MEASURES)))
     console.print(FIELD_PROTOCOL)

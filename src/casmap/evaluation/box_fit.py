@@ -1,33 +1,39 @@
 """How well boxes fit: the localization error at several IOUs, and boxes above IOU 0.75, by two rules for the box."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from casmap.evaluation.localization import Floats, iou
-from casmap.inference.components import Binary, binary_mask, largest_box
+from casmap.inference.components import PAPER, Binary, Threshold, largest_box
 
-Masks = npt.NDArray[np.floating]
+Rules = Mapping[str, Threshold]
 ALPHA_ONE, HALF = "alpha 1", "threshold 0.5"
-# How masks (..., H, W) become binary masks: the paper's rule, and a fixed threshold.
-BINARY_RULES: dict[str, Callable[[Masks], Binary]] = {
-    ALPHA_ONE: binary_mask,
-    HALF: lambda masks: np.asarray(masks >= 0.5),
-}
+# The rules for binary masks; the first is the one of the headline.
+BINARY_RULES: Rules = {ALPHA_ONE: PAPER, HALF: Threshold()}
+EXTRACTED_RULES: Rules = {HALF: Threshold()}  # for masks as `casmap extract` writes them
 LOOSE, USUAL, TIGHT = 0.3, 0.5, 0.7  # IOUs that a box must exceed
 MEAN = "mean LE"  # over the three
 FIT = 0.75
 ABOVE = f"boxes above IoU {FIT}"
 
 
-def by_rule(key: str, rule: str) -> str:
-    """The name of a measure by a rule; the paper's rule goes without saying.
+def rules_of(threshold: Threshold) -> Rules:
+    """The rules to measure: both for the decoder's masks, of which the paper's comes first, one for extracted masks.
 
-    >>> by_rule("LE", ALPHA_ONE), by_rule("LE", HALF)
-    ('LE', 'LE, threshold 0.5')
+    >>> list(rules_of(PAPER)), list(rules_of(Threshold()))
+    (['alpha 1', 'threshold 0.5'], ['threshold 0.5'])
     """
-    return key if rule == ALPHA_ONE else f"{key}, {rule}"
+    return BINARY_RULES if threshold == PAPER else EXTRACTED_RULES
+
+
+def by_rule(key: str, rule: str, rules: Rules = BINARY_RULES) -> str:
+    """The name of a measure by a rule; the first rule goes without saying.
+
+    >>> by_rule("LE", ALPHA_ONE), by_rule("LE", HALF), by_rule("LE", HALF, EXTRACTED_RULES)
+    ('LE', 'LE, threshold 0.5', 'LE')
+    """
+    return key if rule == next(iter(rules)) else f"{key}, {rule}"
 
 
 def best_ious(binaries: Binary, boxes: Sequence[Floats]) -> Floats:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
 from casmap.errors import UserError, option
-from casmap.evaluation.box_fit import BINARY_RULES, best_ious, by_rule, fit_values
+from casmap.evaluation.box_fit import best_ious, by_rule, fit_values, rules_of
 from casmap.evaluation.by_size import SizeGroup, group_by_size, object_share
 from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evidence_recall
 from casmap.evaluation.localization import center_mask, continuous_f1, localization_error, mask_iou, official_metric
@@ -19,7 +19,7 @@ from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, t
 from casmap.evaluation.numbers import Number as Number
 from casmap.evaluation.numbers import bootstrap_of_sums, bootstrap_statistic, mean_of
 from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
-from casmap.inference.components import binary_mask, largest_box, tight_box
+from casmap.inference.components import PAPER, Threshold, largest_box, tight_box
 
 Floats = npt.NDArray[np.floating]
 Errors = npt.NDArray[np.float64]
@@ -80,11 +80,13 @@ class Predictions:
     masks: Floats  # (N, S, S)
     class_correct: Floats  # (N,) 1 where the predicted class is correct, 0 where it is not, nan without a prediction
     truths: list[Annotation]
+    threshold: Threshold = PAPER  # of the binary masks
 
 
 def map_photos(
-    system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None
-) -> Predictions:
+    system: System, photos: PhotoSet, size: int, policy: Policy, progress: Callable[[], None] = lambda: None,
+    threshold: Threshold = PAPER,
+) -> Predictions:  # fmt: skip
     """Run a system on all annotated photos, resized to (size, size) by one of the supplement's two policies."""
     indices = annotated_indices(photos)
     all_masks, class_correct, truths = [], [], []
@@ -98,16 +100,18 @@ def map_photos(
             truths.append(resized_truth(photos, index, image.shape, size, policy))
             progress()
     names = [photos.names[index] for index in indices]
-    return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths)
+    return Predictions(names, np.concatenate(all_masks), np.concatenate(class_correct), truths, threshold)
 
 
-def localization_errors(predictions: Predictions, alpha: float = 1.0, all_components: bool = False) -> Errors:
+def localization_errors(predictions: Predictions, alpha: float | None = None, all_components: bool = False) -> Errors:
     """LE of each photo: 1 if the box of the binary mask misses the object, 0 if it hits.
 
-    The box encloses the largest component, as in the paper, or (all_components) the whole binary mask.
+    alpha: instead of the threshold of the predictions. The box encloses the largest component, as in the paper, or
+    (all_components) the whole binary mask.
     """
     box = tight_box if all_components else largest_box
-    boxes = [box(binary_mask(mask, alpha)) for mask in predictions.masks]
+    threshold = predictions.threshold if alpha is None else Threshold(alpha)
+    boxes = [box(threshold.binary(mask)) for mask in predictions.masks]
     return localization_error(boxes, [truth.boxes for truth in predictions.truths])
 
 
@@ -151,22 +155,23 @@ def measure_masks(name: str, predictions: Predictions, area: float | None = None
             interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)
             numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
     shares = [object_share(truth.boxes, masks.shape[-1]) for truth in truths]
-    errors = {key: values[key] for key in (by_rule("LE", rule) for rule in BINARY_RULES)}
+    rules = rules_of(predictions.threshold)
+    errors = {key: values[key] for key in (by_rule("LE", rule, rules) for rule in rules)}
     return Row(name, numbers, values, group_by_size(shares, errors))
 
 
 def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str, Floats]]:
     """Every measure that is a mean over photos, as its values for each photo."""
     masks, truths = predictions.masks, predictions.truths
-    alpha = 1.0 if area is None else alpha_for_area(masks, area)
+    at_area = predictions.threshold if area is None else Threshold(alpha_for_area(masks, area))
     fits = dict(_fits(predictions))
     if not np.isnan(predictions.class_correct).any():
         yield "OM", official_metric(fits["LE"], predictions.class_correct.astype(bool))
     yield from fits.items()
-    binary = binary_mask(masks, alpha)
+    binary = at_area.binary(masks)
     comparable = area is None or abs(float(binary.mean()) - area) <= TOLERANCE
     if area is not None and comparable:
-        yield "LE at area", localization_errors(predictions, alpha)
+        yield "LE at area", localization_errors(predictions, at_area.alpha)
     yield "F1", np.array([continuous_f1(mask, truth.boxes) for mask, truth in zip(masks, truths, strict=True)])
     yield "area", mean_mask(masks)
     yield "total variation", total_variation(masks)
@@ -179,15 +184,17 @@ def _values(predictions: Predictions, area: float | None) -> Iterator[tuple[str,
 
 
 def _fits(predictions: Predictions) -> Iterator[tuple[str, Errors]]:
-    """How well boxes and binary masks fit, by each rule that makes a binary mask."""
+    """How well boxes and binary masks fit, by each rule that goes with the threshold of the predictions."""
+    rules = rules_of(predictions.threshold)
     boxes, truths = [truth.boxes for truth in predictions.truths], [truth.mask for truth in predictions.truths]
-    for rule, binary_of in BINARY_RULES.items():
-        binary = binary_of(predictions.masks)
+    for rule, threshold in rules.items():
+        binary = threshold.binary(predictions.masks)
         for key, values in fit_values(best_ious(binary, boxes)):
-            yield by_rule(key, rule), values
+            yield by_rule(key, rule, rules), values
         if all(truth is not None for truth in truths):
             pairs = zip(binary, truths, strict=True)
-            yield by_rule("mask IoU", rule), np.array([mask_iou(b, truth) for b, truth in pairs if truth is not None])
+            ious = np.array([mask_iou(b, truth) for b, truth in pairs if truth is not None])
+            yield by_rule("mask IoU", rule, rules), ious
 
 
 def resized_truth(photos: PhotoSet, index: int, shape: tuple[int, ...], size: int, policy: Policy) -> Annotation:

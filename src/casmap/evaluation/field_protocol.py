@@ -28,7 +28,7 @@ def measure_field_protocol(name: str, predictions: Predictions) -> Row:
     """GT-known localization accuracy of a system by each rule for the box; predictions: of "squash and crop"."""
     boxes = [truth.boxes for truth in predictions.truths]
     values: dict[str, Floats] = {
-        by_rule(GT_KNOWN, rule): gt_known(best_ious(binary_of(predictions.masks), boxes))
-        for rule, binary_of in BINARY_RULES.items()
+        by_rule(GT_KNOWN, rule): gt_known(best_ious(threshold.binary(predictions.masks), boxes))
+        for rule, threshold in BINARY_RULES.items()
     }
     return Row(name, {key: mean_of(value) for key, value in values.items()}, values)

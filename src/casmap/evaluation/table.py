@@ -16,11 +16,13 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
-from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, FIT, LOOSE, MEAN, TIGHT, USUAL, by_rule
+from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, FIT, LOOSE, MEAN, TIGHT, USUAL, Rules, by_rule
 from casmap.evaluation.by_size import sizes_of
 from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.field_protocol import GT_KNOWN, measure_field_protocol
 from casmap.evaluation.numbers import Number
+from casmap.inference.components import Threshold
+from casmap.inference.edges import Edges, fit_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
 
@@ -63,10 +65,11 @@ WHOLE_PHOTO_F1 = (
 class Evaluation:
     """One row for each system: mappings, the centre box and the whole photo.
 
-    rows: each photo resized to a square as a whole, as `casmap extract` does. Scaling both sides of a photo does not
-    change IOU or F1, so these are the numbers of the boxes and masks in the photo's own pixels. central_crop: the same
-    systems by the paper's protocol, on the central square of each photo. field_protocol: GT-known localization accuracy
-    as in BAS and SAT, on the central 224 of 256 pixels of the squashed photo, with boxes clipped to them.
+    rows: what `casmap extract` does, each photo resized to a square as a whole, masks with the mapper's edges, and a
+    threshold of 0.5. Scaling both sides of a photo does not change IOU or F1, so these are the numbers of the boxes and
+    masks in the photo's own pixels. central_crop: the same systems by the paper's protocol, on the central square of
+    each photo, with the decoder's masks and alpha 1. field_protocol: GT-known localization accuracy as in BAS and SAT,
+    on the central 224 of 256 pixels of the squashed photo, with boxes clipped to them and the decoder's masks.
     """
 
     rows: list[Row]
@@ -135,36 +138,42 @@ def compare(
     """Evaluate each mapper, the centre box and the whole photo under all three resizing protocols."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
-    systems: dict[str, System] = {name: system_of(mapper, photos) for name, mapper in mappers.items()}
-    systems |= FIXED
+    systems: dict[str, tuple[System, System]] = {
+        name: (system_of(mapper, photos, mapper.edges), system_of(mapper, photos)) for name, mapper in mappers.items()
+    }
+    systems |= {name: (system, system) for name, system in FIXED.items()}
     rows, central_crop, field_protocol = [], [], []
     measured = annotated_indices(photos)
     if left_out := sorted(set(range(len(photos))) - {*measured}):
         many = f"{len(left_out)} of {len(photos)}"
         reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
     with reporter.progress("evaluating", 3 * len(measured) * len(systems)) as advance:
-        for name, system in systems.items():
+        for name, (extracted, papers) in systems.items():
             side = sides.get(name, common)
-            rows.append(measure_masks(name, map_photos(system, photos, side, "squash", advance), area))
-            central_crop.append(measure_masks(name, map_photos(system, photos, side, "crop", advance), area))
-            squashed = map_photos(system, photos, side, "squash and crop", advance)
+            whole = map_photos(extracted, photos, side, "squash", advance, Threshold())
+            rows.append(measure_masks(name, whole, area))
+            central_crop.append(measure_masks(name, map_photos(papers, photos, side, "crop", advance), area))
+            squashed = map_photos(papers, photos, side, "squash and crop", advance)
             field_protocol.append(measure_field_protocol(name, squashed))
     return Evaluation(rows, central_crop, field_protocol)
 
 
-def system_of(mapper: SaliencyMapper, photos: PhotoSet) -> System:
+def system_of(mapper: SaliencyMapper, photos: PhotoSet, edges: Edges | None = None) -> System:
     """A mapper as a system to measure; it predicts classes only if it knows all classes of the photos.
 
-    Images are resized to the mapper's own size, as in extraction; the masks are resized back.
+    Images are resized to the mapper's own size, as in extraction; the masks are fitted to them, or, without edges,
+    resized back as they are.
     """
     here = {mapper.classes.index(name): index for index, name in enumerate(photos.classes) if name in mapper.classes}
 
     def system(images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.int64] | None]:
-        side = images.shape[1]
-        if side == mapper.size:
-            masks, logits = mapper.masks(images)
-        else:
-            masks, logits = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
+        side, squares = images.shape[1], images
+        if side != mapper.size:
+            squares = np.stack([resize(image, mapper.size, "crop") for image in images])
+        masks, logits = mapper.masks(squares)
+        if edges is not None:
+            masks = np.stack([fit_mask(*one, edges) for one in zip(masks, squares, images, strict=True)])
+        elif side != mapper.size:
             masks = np.stack([cv2.resize(mask, (side, side)) for mask in masks])
         if not mapper.network.predicts or len(here) < len(photos.classes):
             return masks, None
@@ -190,11 +199,11 @@ def table_rows(rows: Sequence[Row], keys: Sequence[str] = tuple(COLUMNS)) -> lis
     ]  # fmt: skip
 
 
-def rule_rows(rows: Sequence[Row], titles: dict[str, str]) -> list[list[str]]:
+def rule_rows(rows: Sequence[Row], titles: dict[str, str], rules: Rules = BINARY_RULES) -> list[list[str]]:
     """Lines of a further table: for each rule a heading, and below it a line for each measure that any row has."""
     lines = []
-    for rule in BINARY_RULES:
-        keys = {by_rule(key, rule): title for key, title in titles.items()}
+    for rule in rules:
+        keys = {by_rule(key, rule, rules): title for key, title in titles.items()}
         measured = {key: title for key, title in keys.items() if any(key in row.numbers for row in rows)}
         lines.append([rule, *("" for _ in rows)])
         lines += [
@@ -203,11 +212,11 @@ def rule_rows(rows: Sequence[Row], titles: dict[str, str]) -> list[list[str]]:
     return lines
 
 
-def size_rows(rows: Sequence[Row]) -> list[list[str]]:
+def size_rows(rows: Sequence[Row], rules: Rules = BINARY_RULES) -> list[list[str]]:
     """Lines of LE by object size: for each rule a heading, and below it each size with its number of photos."""
     lines, sizes = [], sizes_of([row.by_size for row in rows])
-    for rule in BINARY_RULES:
-        key = by_rule("LE", rule)
+    for rule in rules:
+        key = by_rule("LE", rule, rules)
         lines.append([rule, *("" for _ in rows)])
         for size in sizes:
             groups = [row.by_size.get(size) for row in rows]
@@ -230,8 +239,8 @@ def _short(number: Number | None) -> str:
 def to_json(results: Evaluation) -> str:
     """All numbers with their intervals.
 
-    The keys of 0.1.0 keep their meaning: the numbers of the central crop, and "LE squashed". "as extracted" has all
-    numbers of whole photos, "field protocol" those of the field's protocol, "by size" the numbers of each object size.
+    The keys of 0.1.0 are the numbers of the central crop, and "LE squashed", the LE of whole photos. "as extracted" has
+    all numbers of whole photos, "field protocol" those of the field's protocol, "by size" those of each object size.
     """
     content = {
         crop.name: {

@@ -1,4 +1,4 @@
-"""Binary masks as the paper defines them, their connected components, and boxes."""
+"""Binary masks, by a fixed threshold or as the paper defines them, their connected components, and boxes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,12 +7,65 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from casmap.errors import UserError, option
+
 Mask = npt.NDArray[np.float32]
 Binary = npt.NDArray[np.bool_]
 Box = tuple[int, int, int, int]  # x0, y0, x1, y1 in pixels; x1 and y1 are exclusive: x1 - x0 is the width
 
 LARGE, MOST_OUTLINES = 2**17, 16  # pixels of a mask whose outlines are tried first; more outlines are slower
+FIXED = 0.5  # the default threshold
 FLAT = 1 / 512  # half a grey level: a mask whose values differ by less is flat
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Which pixels the binary mask keeps: m >= fixed (default 0.5), or, if alpha is given, m >= alpha * mean(m).
+
+    >>> Threshold().binary([[0.1, 0.2], [0.3, 1.0]]).tolist()
+    [[False, False], [False, True]]
+    >>> Threshold(alpha=0.5).binary([[0.1, 0.2], [0.3, 1.0]]).tolist()
+    [[False, True], [True, True]]
+    """
+
+    alpha: float | None = None
+    fixed: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.alpha is not None and self.fixed is not None:
+            raise UserError(f"{option('alpha')} and {option('threshold')} exclude each other: give only one of them.")
+        if self.alpha is None and self.fixed is None:
+            object.__setattr__(self, "fixed", FIXED)
+        if self.fixed is not None and not 0 <= self.fixed <= 1:
+            raise UserError(f"{option('threshold')} must be in 0..1, not {self.fixed}.")
+
+    def binary(self, mask: npt.ArrayLike) -> Binary:
+        """The binary masks of masks (..., H, W)."""
+        if self.fixed is None:
+            return binary_mask(mask, self.alpha or 0.0)
+        return np.asarray(np.asarray(mask, np.float32) >= self.fixed)
+
+    def level(self, mask: Mask) -> float:
+        """The smallest value of a mask (H, W) that is kept.
+
+        >>> Threshold(alpha=0.5).level(np.array([[0.25, 0.75]], np.float32))
+        0.25
+        """
+        if self.fixed is not None:
+            return self.fixed
+        return (self.alpha or 0.0) * float(mask.mean(dtype=np.float64))
+
+    def box(self, mask: Mask) -> Box | None:
+        """The box around the largest component of a mask (H, W); None for a flat mask, or if no pixel is kept.
+
+        >>> mask = np.array([[0.0, 0.4, 0.6]], np.float32)
+        >>> Threshold().box(mask), Threshold(fixed=0.8).box(mask)
+        ((2, 0, 3, 1), None)
+        """
+        return None if is_flat(mask) else largest_box(self.binary(mask))
+
+
+PAPER = Threshold(alpha=1.0)
 
 
 def binary_mask(mask: npt.ArrayLike, alpha: float = 1.0) -> Binary:

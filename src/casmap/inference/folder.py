@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from casmap.errors import Stopped, UnreadableImage, UserError, option
-from casmap.inference.components import binary_mask, is_flat, largest_box
+from casmap.inference.components import Threshold
+from casmap.inference.edges import Edges
 from casmap.inference.map_folder import MapFolder, describe_options
-from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
+from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper, as_mapper
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.inference.views import VIEWS, encode_view, grey, view_paths
 from casmap.install_hint import install_hint
@@ -47,9 +48,11 @@ def extract(
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None,
     out: str | os.PathLike[str] = "maps",
     views: Sequence[str] = VIEWS[:2],
-    alpha: float = 1.0,
+    alpha: float | None = None,
+    threshold: float | None = None,
     batch: int = BATCH,
     device: str = "cpu",
+    edges: Edges | None = None,
     window: Window | None = None,
     reporter: Reporter = SILENT,
 ) -> Extraction:
@@ -59,12 +62,14 @@ def extract(
     several sources: of their common parent), so the photo is found from any working directory.
 
     Existing maps of other photos are kept, those of the same photos are replaced. A run that was killed or stopped
-    loses no finished map; the same call continues it. Masks have the size of their photo; the overlay of a large JPEG
-    is smaller, unless views other than mask and overlay are requested.
+    loses no finished map; the same call continues it. Masks have the size of their photo. A large JPEG is opened at a
+    reduced size, with a shorter side of at least 512 pixels, if only mask and overlay are requested: its overlay has
+    that size, and its mask follows the edges of that size.
 
-    window: centre and width for DICOM; DICOM masks are also written as DICOM.
+    threshold, alpha: as in `SaliencyMap`. edges: as in `load`. window: centre and width for DICOM; DICOM masks are also
+    written as DICOM.
     """
-    out = Path(out)
+    out, cut = Path(out), Threshold(alpha, threshold)
     if batch < 1:
         raise UserError(f"{option('batch')} must be at least 1, not {batch}.")
     views = [views] if isinstance(views, str) else views
@@ -75,17 +80,16 @@ def extract(
         maps = MapFolder(out)
         paths, skipped = to_map(photos)
         opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
-        if isinstance(mapping, SaliencyMapper):
-            mapper, options = mapping, ""  # nothing says whether it is the mapping of the run that was stopped
-        else:
-            mapper = SaliencyMapper.load(mapping, device, threads=1 if len(paths) > batch else None)
+        mapper = as_mapper(mapping, device, 1 if len(paths) > batch else None, edges)
+        options = ""  # nothing says whether a mapper is the mapping of the run that was stopped
+        if not isinstance(mapping, SaliencyMapper):
             options = describe_options(
-                Path(mapping or SHIPPED), __version__, tuple(views), alpha, batch, device, window
+                Path(mapping or SHIPPED), __version__, tuple(views), cut, batch, device, mapper.edges, window
             )
         left = maps.plan(paths, base_folder(photos), batch, options)
         if maps.lines:
             reporter.message(f"Continuing a stopped run: {len(maps.lines)} of {len(paths)} maps exist.")
-        save = partial(save_map, maps=maps, views=views, alpha=alpha)
+        save = partial(save_map, maps=maps, views=views, cut=cut)
         whole = not set(views) <= {"mask", "overlay"}
         with Pipeline(left, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
             try:
@@ -112,16 +116,17 @@ def extract(
     return Extraction(out, len(maps.lines), sum(line["box"] is None for line in maps.lines.values()), skipped)
 
 
-def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], alpha: float) -> Entry:
+def save_map(mapped: Mapped, maps: MapFolder, views: Sequence[str], cut: Threshold) -> Entry:
     """Write the views of a photo's map under temporary names and return its entry, which says how to rename them."""
     path = Path(str(mapped.source))
     photo, name = os.path.abspath(path), maps.names[path]
     found = mapped.saliency_map(name)
-    images = {kind: found.view(kind, alpha) for kind in views}
-    mask, box = found.mask, found.box(alpha)
+    mask, box = found.mask, found.box(cut.alpha, cut.fixed)
+    kinds = [kind for kind in views if kind != "cutout" or box is not None]
+    images = {kind: found.view(kind, cut.alpha, cut.fixed) for kind in kinds}
     if mask.shape != (mapped.height, mapped.width):  # the photo was opened at a reduced size
         mask = mapped.full_mask()
-        box = None if is_flat(mask) else largest_box(binary_mask(mask, alpha))
+        box = cut.box(mask)
         images |= {"mask": grey(mask)} if "mask" in views else {}
     final = view_paths(maps.out, name)
     files: dict[Path, Path] = {}

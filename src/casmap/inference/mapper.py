@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args, overload
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
 from casmap.inference.components import Mask
+from casmap.inference.edges import Edges, check_edges, fit_mask
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.arrays import Window, as_array, is_batch, is_tensor
 from casmap.io.images import Image, Opened, Source, open_photo, path_of, unusable
@@ -54,25 +56,34 @@ class PhotoOpener(Protocol):
 class Mapped:
     """A photo and the output of the network for it.
 
-    photo: (H, W, 3), at its full size (width, height) or smaller. mask: at the size of the network's output.
+    photo: (H, W, 3), at its full size (width, height) or smaller. square: the network's input, (S, S, 3). mask: its
+    output, (S, S). edges: how the mask is fitted to the photo.
     """
 
     source: Source
     photo: Image = field(repr=False)
     width: int
     height: int
+    square: Image = field(repr=False)
     mask: Mask = field(repr=False)
-    label: str | None
-    confidence: float | None
+    edges: Edges = "sharp"
+    label: str | None = None
+    confidence: float | None = None
+
+    @cached_property
+    def fitted_mask(self) -> Mask:
+        """The mask at the size of `photo`."""
+        return fit_mask(self.mask, self.square, self.photo, self.edges)
 
     def full_mask(self) -> Mask:
         """The mask at the photo's full size."""
-        return np.asarray(cv2.resize(self.mask, (self.width, self.height)), np.float32)
+        if self.photo.shape[:2] == (self.height, self.width):
+            return self.fitted_mask
+        return np.asarray(cv2.resize(self.fitted_mask, (self.width, self.height)), np.float32)
 
     def saliency_map(self, name: str = "photo") -> SaliencyMap:
         """The saliency map at the size of `photo`."""
-        mask = np.asarray(cv2.resize(self.mask, self.photo.shape[1::-1]), np.float32)
-        return SaliencyMap(self.photo, mask, name, self.label, self.confidence, path_of(self.source))
+        return SaliencyMap(self.photo, self.fitted_mask, name, self.label, self.confidence, path_of(self.source))
 
 
 class SaliencyMapper:
@@ -86,18 +97,22 @@ class SaliencyMapper:
     ```
     """
 
-    def __init__(self, network: Network, size: int, about: dict[str, Any] | None = None) -> None:
-        self.network, self.size, self.about = network, size, about or {}
+    def __init__(
+        self, network: Network, size: int, about: dict[str, Any] | None = None, edges: Edges = "sharp"
+    ) -> None:
+        self.network, self.size, self.about, self.edges = network, size, about or {}, check_edges(edges)
         self.classes = network.classes
         self.titles: list[str] = self.about.get("titles", self.classes)  # readable names of the classes
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str] | None = None, device: str = "cpu", threads: int | None = None
-    ) -> "SaliencyMapper":
+        cls, path: str | os.PathLike[str] | None = None, device: str = "cpu", threads: int | None = None,
+        edges: Edges = "sharp",
+    ) -> "SaliencyMapper":  # fmt: skip
         """Load a mapping file, .onnx or .safetensors; without a path, the shipped mapping.
 
-        threads: how many ONNX Runtime uses for one call on a CPU (default: all cores).
+        threads: how many ONNX Runtime uses for one call on a CPU (default: all cores). edges: "sharp", masks that
+        follow the photo's edges, or "smooth", masks that are only interpolated.
         """
         if path is None or Path(path).suffix == ".onnx":
             from casmap.models.onnx_network import load_onnx
@@ -105,7 +120,7 @@ class SaliencyMapper:
             if path is None and not Path(SHIPPED).exists():
                 raise UserError("The shipped mapping is missing: reinstall casmap, or give a mapping.")
             onnx = load_onnx(Path(path or SHIPPED), device, threads)
-            return cls(onnx, onnx.about["size"], onnx.about)
+            return cls(onnx, onnx.about["size"], onnx.about, edges)
         if Path(path).is_file() and Path(path).suffix != ".safetensors":
             raise UserError(f"{path} is not a mapping: give a .safetensors or .onnx file.")
         from casmap.models.class_names import titles_of
@@ -114,7 +129,7 @@ class SaliencyMapper:
 
         network, about = load_mapping(Path(path))
         about["titles"] = titles_of(network.classes)
-        return cls(network.to(find_device(device)), about["size"], about)
+        return cls(network.to(find_device(device)), about["size"], about, edges)
 
     @overload
     def __call__(self, photo: Source, *, on_error: OnError = "raise") -> SaliencyMap: ...  # type: ignore[overload-overlap]
@@ -181,18 +196,19 @@ class SaliencyMapper:
             except Exception as error:  # MemoryError, or OpenCV's
                 opened.append(unusable(source, error))
         with turn or nullcontext():
-            passed = iter(zip(*self.masks(np.stack(squares)), strict=True) if squares else ())
+            passed = iter(zip(squares, *self.masks(np.stack(squares)), strict=True) if squares else ())
         found: list[Mapped | UnreadableImage] = []
         for source, each in zip(sources, opened, strict=True):
             if isinstance(each, UnreadableImage):
                 found.append(each)
                 continue
-            mask, logits = next(passed)
+            square, mask, logits = next(passed)
             label = confidence = None
             if self.network.predicts:
                 best = int(logits.argmax())
                 label, confidence = self.titles[best], float(1 / np.exp(logits.astype(np.float64) - logits[best]).sum())
-            found.append(Mapped(source, each.image, each.width, each.height, mask, label, confidence))
+            size = each.width, each.height
+            found.append(Mapped(source, each.image, *size, square, mask, self.edges, label, confidence))
         return found
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -210,17 +226,31 @@ class SaliencyMapper:
 
 
 def load(
-    path: str | os.PathLike[str] | None = None, *, device: str = "cpu", threads: int | None = None
-) -> SaliencyMapper:
+    path: str | os.PathLike[str] | None = None, *, device: str = "cpu", threads: int | None = None,
+    edges: Edges = "sharp",
+) -> SaliencyMapper:  # fmt: skip
     """Load the shipped mapping, or a mapping file written by `casmap train` or `casmap export`.
 
     device: "cpu", or "cuda" or "mps" if the runtime of the mapping supports it. threads: how many ONNX Runtime uses for
-    one call on a CPU (default: all cores).
+    one call on a CPU (default: all cores). edges: "sharp", masks that follow the photo's edges, or "smooth", masks that
+    are only interpolated.
 
     >>> load()
     SaliencyMapper(lite0, 224 px, 1000 classes)
     """
-    return SaliencyMapper.load(path, device, threads)
+    return SaliencyMapper.load(path, device, threads, edges)
+
+
+def as_mapper(
+    mapping: str | os.PathLike[str] | SaliencyMapper | None, device: str = "cpu", threads: int | None = None,
+    edges: Edges | None = None,
+) -> SaliencyMapper:  # fmt: skip
+    """Load a mapping, unless it is loaded already: then it has its own device, threads and edges."""
+    if not isinstance(mapping, SaliencyMapper):
+        return SaliencyMapper.load(mapping, device, threads, edges or "sharp")
+    if edges is not None:
+        raise UserError(f"edges={edges!r} cannot change a loaded mapping: give it to casmap.load instead.")
+    return mapping
 
 
 def load_mappers(mappings: Sequence[Path]) -> dict[str, SaliencyMapper]:

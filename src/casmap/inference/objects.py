@@ -9,18 +9,20 @@ from pycocotools import mask as run_lengths
 from casmap.annotations.format import Which
 from casmap.annotations.labelled import Object, Polygon
 from casmap.errors import UserError
-from casmap.inference.components import Binary, Mask, binary_mask, components, is_flat, tight_box
+from casmap.inference.components import Binary, Mask, Threshold, components, is_flat, tight_box
 
 SMALLEST = 0.01  # share of the photo: smaller components are not objects by default
+DEFAULT = Threshold()
 TOLERANCE = 1.0  # pixels by which a polygon may deviate from the outline
 
 
 def objects_of(
-    mask: Mask, label: str, which: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0
+    mask: Mask, label: str, which: Which = "largest", min_area: float = SMALLEST, threshold: Threshold = DEFAULT
 ) -> list[Object]:
     """The largest object of a mask (H, W), or all objects, largest first.
 
-    min_area: the smallest area of an object, as a share of the mask. A flat mask marks no object.
+    min_area: the smallest area of an object, as a share of the mask. A mask that is flat, or below the threshold
+    everywhere, marks no object.
 
     >>> mask = np.zeros((20, 30), np.float32)
     >>> mask[2:10, 4:12], mask[12:16, 20:28] = 1.0, 0.5
@@ -31,7 +33,7 @@ def objects_of(
         raise UserError(f"which must be largest or all, not {which!r}.")
     if is_flat(mask):
         return []
-    found = components(binary_mask(mask, alpha))
+    found = components(threshold.binary(mask))
     order = sorted(range(len(found.areas)), key=lambda each: (-found.areas[each], each != found.largest))
     objects = []
     for each in order[: 1 if which == "largest" else None]:

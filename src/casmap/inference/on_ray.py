@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from casmap.errors import UnreadableImage, UserError
+from casmap.inference.components import Threshold
+from casmap.inference.edges import Edges
 from casmap.inference.folder import Extraction, to_map
 from casmap.inference.mapper import SHIPPED, Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
@@ -30,23 +32,24 @@ OPTIONS = "parts.json"
 
 def extract_on_ray(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *,
-    mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "maps", alpha: float = 1.0,
-    address: str | None = None, workers: int | None = None, part: int = PART, reporter: Reporter = SILENT,
+    mapping: str | os.PathLike[str] | None = None, out: str | os.PathLike[str] = "maps", alpha: float | None = None,
+    threshold: float | None = None, edges: Edges = "sharp", address: str | None = None, workers: int | None = None,
+    part: int = PART, reporter: Reporter = SILENT,
 ) -> Extraction:  # fmt: skip
     """Write one row for each photo to out/part-000000.parquet and so on.
 
-    address: of a Ray cluster whose hosts share the folders; None: this machine. workers: each loads the mapping
-    (default: one per core of this machine).
+    threshold, alpha: as in `casmap.SaliencyMap`. edges: as in `casmap.load`. address: of a Ray cluster whose hosts
+    share the folders; None: this machine. workers: each loads the mapping (default: one per core of this machine).
     """
     import ray
 
-    out = Path(out)
+    out, cut = Path(out), Threshold(alpha, threshold)
     with locked(out, reporter):
         paths, foreign = to_map(photos)
         file = Path(mapping or SHIPPED).resolve()
-        SaliencyMapper.load(file)  # a wrong file raises here, once
+        SaliencyMapper.load(file, edges=edges)  # a wrong file raises here, once
         parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
-        keep_options(out / OPTIONS, options_of(paths, file, alpha, part))
+        keep_options(out / OPTIONS, options_of(paths, file, cut, edges, part))
         missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]
         if missing:
             ray.init(
@@ -58,7 +61,7 @@ def extract_on_ray(
                 items = [{"number": number, "paths": parts[number]} for number in missing]
                 worker: Any = PartMaker  # Ray accepts a class here; its type hints do not
                 made = ray.data.from_items(items, override_num_blocks=len(items)).map(
-                    worker, fn_constructor_args=(file, out.resolve(), alpha), num_cpus=1, max_restarts=RETRIES,
+                    worker, fn_constructor_args=(file, out.resolve(), cut, edges), num_cpus=1, max_restarts=RETRIES,
                     max_task_retries=RETRIES,
                     compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(items))),
                 )  # fmt: skip
@@ -77,8 +80,8 @@ def extract_on_ray(
 class PartMaker:
     """A worker that loads the mapping once and then makes one part after another."""
 
-    def __init__(self, mapping: Path, out: Path, alpha: float) -> None:
-        self.mapper, self.out, self.alpha = SaliencyMapper.load(mapping, threads=1), out, alpha
+    def __init__(self, mapping: Path, out: Path, cut: Threshold, edges: Edges) -> None:
+        self.mapper, self.out, self.cut = SaliencyMapper.load(mapping, threads=1, edges=edges), out, cut
         self.opener = Opener(workers=1)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class PartMaker:
         if not isinstance(one, Mapped):
             return {"path": written(path), "error": escaped(str(one))}
         row = {"path": written(path), "width": one.width, "height": one.height, "label": one.label}
-        for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.alpha):
+        for found in objects_of(one.full_mask(), one.label or "", "largest", 0.0, self.cut):
             row |= {"box": list(found.box), "rle": found.rle["counts"], "score": found.score}
         return row
 
@@ -137,12 +140,14 @@ def read_rows(out: Path, parts: int, columns: list[str] | None = None) -> Iterat
             raise UserError(f"{path} is damaged: delete it and run the command again.") from error
 
 
-def options_of(paths: list[Path], mapping: Path, alpha: float, part: int) -> dict[str, Any]:
+def options_of(paths: list[Path], mapping: Path, cut: Threshold, edges: Edges, part: int) -> dict[str, Any]:
     """The options that all parts of a folder share."""
     names = hashlib.sha256("\n".join(str(path.resolve()) for path in paths).encode("utf-8", "surrogateescape"))
     return {
         "photos": f"{len(paths)}, {names.hexdigest()[:16]}",
         "mapping": hashlib.sha256(mapping.read_bytes()).hexdigest()[:16],
-        "alpha": alpha,
+        "alpha": cut.alpha,
+        "threshold": cut.fixed,
+        "edges": edges,
         "photos of a part": part,
     }

@@ -1,4 +1,4 @@
-"""The views of a saliency map: overlay, masked-in, masked-out and inpainted images."""
+"""The views of a saliency map: overlay, masked-in, masked-out and inpainted images, and the cutout."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ PHOTO_WEIGHTS = np.rint(255 * (1 - _OPAQUE)).astype(np.uint8).repeat(3, axis=1)[
 HEAT_COLOURS = np.rint(_OPAQUE * _COLOURS).astype(np.uint8)[None]
 INPAINT_RADIUS = 3
 INPAINT_SIDE = 1024
-VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted")  # also the endings of file names
+EDGE = 2.0  # pixels across the edge of a cutout in which its opacity rises from 0 to 1
+VIEWS = ("mask", "overlay", "masked-in", "masked-out", "inpainted", "cutout")  # also the endings of file names
 AS_JPEG = ("overlay",)  # a JPEG takes a fifth of the time and of the size of a PNG
 
 
@@ -50,6 +51,27 @@ def inpaint(photo: Image, hole: Binary) -> Image | None:
     filled = cv2.inpaint(small, small_hole.astype(np.uint8), INPAINT_RADIUS, cv2.INPAINT_TELEA)
     filled = cv2.resize(filled, hole.shape[::-1], interpolation=cv2.INTER_LINEAR)
     return np.where(hole[..., None], np.asarray(filled, np.uint8), photo)
+
+
+def opacity(mask: Mask, part: Binary, level: float) -> Image:
+    """The opacity (H, W) of an object, a component of m >= level in a mask (H, W): 128 to 255 inside, below it outside.
+
+    (m - level) / |∇m| is about the distance to the edge in pixels. Opacity rises with it, from 0 to 1 in two pixels
+    across the edge, so the edge has no steps, and no haze where the mask falls slowly.
+
+    >>> opacity(np.array([[0.1, 0.3, 0.45, 0.6, 0.8]], np.float32), np.array([[False, False, False, True, True]]), 0.5)
+    array([[  0,   0,  85, 200, 255]], dtype=uint8)
+    """
+    across, down = (
+        cv2.Sobel(mask, cv2.CV_32F, *axis, ksize=1, scale=0.5, borderType=cv2.BORDER_REPLICATE)
+        for axis in ((1, 0), (0, 1))
+    )
+    slope = np.maximum(cv2.magnitude(across, down), np.float32(1e-6))
+    share = 0.5 + (mask - np.float32(level)) / (np.float32(EDGE) * slope)
+    near = cv2.dilate(part.astype(np.uint8), np.ones((3, 3), np.uint8)).astype(bool)
+    inside = np.clip(np.rint(255 * share), 128, 255)
+    outside = np.where(near, np.clip(np.rint(255 * share), 0, 127), 0)
+    return np.where(part, inside, outside).astype(np.uint8)
 
 
 def grey(mask: Mask) -> Image:

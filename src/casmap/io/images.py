@@ -91,14 +91,14 @@ def unusable(source: Source, error: Exception) -> UnreadableImage:
 
 
 def encode_png(image: Image) -> bytes:
-    """Encode a (H, W) grey or (H, W, 3) RGB image as the bytes of a PNG file.
+    """Encode a (H, W) grey, (H, W, 3) RGB or (H, W, 4) RGBA image as the bytes of a PNG file.
 
     >>> open_image(encode_png(np.full((2, 3), 7, np.uint8))).shape
     (2, 3, 3)
     """
     import cv2  # here, because the processes that only open photos start faster without it
 
-    bgr = image if image.ndim == 2 else image[..., ::-1]
+    bgr = image if image.ndim == 2 else image[..., [2, 1, 0, 3][: image.shape[2]]]
     # Four times as fast as Pillow. For masks, this strategy takes two thirds of the time and half of the bytes.
     strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_FILTERED] if image.ndim == 2 else []
     return cv2.imencode(".png", bgr, strategy)[1].tobytes()

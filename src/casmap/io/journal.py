@@ -20,7 +20,9 @@ from casmap.io.reading import MAX_ANNOTATIONS, read_bytes, reading
 
 JOURNAL = ".boxes.jsonl.part"
 # How the names of a map's files end, after the name in its line.
-MAP_ENDINGS = ("mask.png", "mask.dcm", "overlay.jpg", "masked-in.png", "masked-out.png", "inpainted.png")
+MAP_ENDINGS = (
+    "mask.png", "mask.dcm", "overlay.jpg", "masked-in.png", "masked-out.png", "inpainted.png", "cutout.png",
+)  # fmt: skip
 _TEMPORARY = re.compile(r"\.[^/]*~[0-9a-f]{8}\.(png|jpg|dcm)")
 _NAMES = ("photo", "folder", "name")  # the fields of a line that are names
 

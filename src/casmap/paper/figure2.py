@@ -1,12 +1,17 @@
 """Figure 2: consecutive photos masked in, masked out and inpainted, for mappings side by side."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import cv2
 import numpy as np
 
+from casmap.data.resizing import resize
 from casmap.errors import UserError
-from casmap.io.images import encode_png
+from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.io.images import Image, encode_png
 from casmap.io.names import file_name
 from casmap.paper.crops import Indices
 from casmap.paper.outcome import Cell, Outcome
@@ -16,6 +21,7 @@ from casmap.paper.trainings import Entries, Files, planned_entries
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.page import SHOWN, side_by_side
 
+ALPHA = 1.0  # the paper's
 THINNINGS = {"CASM (L100)": "L100", "CASM (L)": "L", "Baseline": "F"}  # the supplement's three
 
 
@@ -46,13 +52,15 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
     figures, rows, records = {}, [], []
     for ending, chosen in groups.items():
         images = [photos.image(index) for index in chosen]
-        found = {name: mapper(list(images)) for name, mapper in mappers.items()}
-        figures[ending] = encode_png(side_by_side(list(found.values())))
+        found = {name: decoded(mapper, images) for name, mapper in mappers.items()}
+        figures[ending] = encode_png(side_by_side(list(found.values()), alpha=ALPHA))
         for place, index in enumerate(chosen):
             maps = {name: each[place] for name, each in found.items()}
-            rows.append([Cell(photos.names[index]), *(Cell(f"{one.box()}, {one.area:.2f}") for one in maps.values())])
+            rows.append(
+                [Cell(photos.names[index]), *(Cell(f"{one.box(ALPHA)}, {one.area:.2f}") for one in maps.values())]
+            )
             records += [
-                {"photo": photos.names[index], "mapping": name, "box": one.box(), "area": round(one.area, 4)}
+                {"photo": photos.names[index], "mapping": name, "box": one.box(ALPHA), "area": round(one.area, 4)}
                 for name, one in maps.items()
             ]
     return Outcome(
@@ -63,6 +71,13 @@ def figure2(entries: Entries, seed: int, classes: int | None = None) -> Outcome:
         "mask.",
         ["photo", *mappers], rows, records, figures,
     )  # fmt: skip
+
+
+def decoded(mapper: SaliencyMapper, images: Sequence[Image]) -> list[SaliencyMap]:
+    """The paper's maps of whole photos: the decoder's output, not fitted to their edges."""
+    masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "squash") for image in images]))
+    pairs = zip(images, masks, strict=True)
+    return [SaliencyMap(image, np.asarray(cv2.resize(mask, image.shape[1::-1]), np.float32)) for image, mask in pairs]
 
 
 def consecutive(indices: Indices, random: np.random.Generator) -> list[int]:

@@ -26,6 +26,7 @@ from casmap.io.images import encode_png
 from casmap.models.decoder import Mapping
 from casmap.models.files import load_classifier
 from casmap.models.network import SaliencyNetwork
+from casmap.paper.figure2 import ALPHA, decoded
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
 from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
@@ -58,7 +59,10 @@ def run_twins(*, out: Path, seed: int = 1, reporter: Reporter = SILENT) -> Outco
     photos = Scenes(photos=HELD_OUT_PHOTOS, seed=seed + HELD_OUT, size=recipe.size, variant="split-twins")
     found = {name: study.part(name, partial(measure, mapper, photos)) for name, mapper in mappers.items()}
     shown = [photos.image(index) for index in range(SHOWN)]
-    figures = {f"-{name}": encode_png(block(mapper([*shown]), WITH_OVERLAY)) for name, mapper in mappers.items()}
+    figures = {
+        f"-{name}": encode_png(block(decoded(mapper, shown), WITH_OVERLAY, alpha=ALPHA))
+        for name, mapper in mappers.items()
+    }
     return twins(found, seed, figures)
 
 

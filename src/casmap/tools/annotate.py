@@ -10,8 +10,10 @@ from typing import get_args
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError, option
+from casmap.inference.components import Threshold
+from casmap.inference.edges import Edges
 from casmap.inference.folder import to_map
-from casmap.inference.mapper import Mapped, SaliencyMapper
+from casmap.inference.mapper import Mapped, SaliencyMapper, as_mapper
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline, cores
 from casmap.io.find import base_folder
@@ -35,18 +37,20 @@ class AnnotationResult:
 def annotate(
     photos: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, format: str,
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
-    classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST, alpha: float = 1.0,
-    rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix, val: float = WriteOptions.val,
-    reporter: Reporter = SILENT,
+    classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST,
+    alpha: float | None = None, threshold: float | None = None, edges: Edges | None = None,
+    rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix,
+    val: float = WriteOptions.val, reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
     """Find the objects in photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
     photos: files, folders, patterns. Names of photos are relative to the folder given (of several sources: to their
     common parent), with forward slashes. classes: "folder", the name of the folder a photo is in, or `object` for a
     photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
-    all. min_area: of the smallest object, as a share of the photo. rle, prefix, val: see `WriteOptions`.
+    all. min_area: of the smallest object, as a share of the photo. threshold, alpha: as in
+    `SaliencyMap`. edges: as in `load`. rle, prefix, val: see `WriteOptions`.
     """
-    out, form = Path(out), FORMATS[format]
+    out, form, cut = Path(out), FORMATS[format], Threshold(alpha, threshold)
     with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder ({option('out')}).")
@@ -55,10 +59,7 @@ def annotate(
         opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
         if classes not in get_args(Classes):
             raise UserError(f"{option('classes')} must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
-        if isinstance(mapping, SaliencyMapper):
-            mapper = mapping
-        else:
-            mapper = SaliencyMapper.load(mapping, threads=1 if len(paths) > BATCH else None)
+        mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
         if classes == "predicted" and not mapper.network.predicts:
             raise UserError(
                 f"This mapping predicts no classes: use {option('classes', 'folder')} or {option('classes', 'none')}."
@@ -75,7 +76,7 @@ def annotate(
             name = names[path]
             folder = name.parent.name or UNNAMED
             label = {"folder": written(folder), "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
-            found = objects_of(mapped.full_mask(), label, objects, min_area, alpha)
+            found = objects_of(mapped.full_mask(), label, objects, min_area, cut)
             return Labelled(path, written(name.as_posix()), mapped.width, mapped.height, tuple(found))
 
         labelled: list[Labelled] = []

@@ -17,7 +17,8 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.background import background_warnings
 from casmap.evaluation.numbers import mean_of, percent
-from casmap.inference.components import binary_mask
+from casmap.inference.components import Threshold
+from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import Network, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
@@ -67,7 +68,7 @@ class CheckResult:
     def warnings(self) -> list[str]:
         """One sentence for each reason not to trust the masks."""
         own = {version: float(values.mean()) for version, values in self.correct[OWN].items()}
-        area, covered = float(self.masks.mean()), float(binary_mask(self.masks).mean())
+        area, covered = float(self.masks.mean()), float(Threshold().binary(self.masks).mean())
         found = background_warnings(self.masks, self.labels, self.classes)
         if area < SMALLEST_AREA:
             found.append(f"The mean area of the masks is {area:.3f}: they mark almost nothing.")
@@ -122,10 +123,11 @@ def check_photos(
     for at in reporter.track(range(0, len(photos), BATCH), "checking"):
         chosen = list(range(at, min(at + BATCH, len(photos))))
         images = np.stack([resize(photos.image(index), mapper.size, "squash") for index in chosen])
-        masks, own_logits = mapper.masks(images)
+        decoded, own_logits = mapper.masks(images)
+        masks = np.stack([fit_mask(*one, mapper.edges) for one in zip(decoded, images, images, strict=True)])
         small += [cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA) for mask in masks]
         own_target = own_logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
-        for name, version, logits in logits_of_versions(classifiers, images, binary_mask(masks)):
+        for name, version, logits in logits_of_versions(classifiers, images, Threshold().binary(masks)):
             target = own_target if name == OWN else photos.labels[chosen]
             correct[name][version].append((logits.argmax(axis=1) == target).astype(np.float64))
             if name == OWN:  # the softmax of the target class

@@ -74,15 +74,21 @@ def curve(title: str, key: str, logs: dict[str, list[dict[str, Any]]], smooth: i
     return Curve(title, lines)
 
 
-def side_by_side(groups: Sequence[Sequence[SaliencyMap]], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
+def side_by_side(
+    groups: Sequence[Sequence[SaliencyMap]], rows: Sequence[str] = ROWS, side: int = SIDE, alpha: float | None = None
+) -> Image:
     """The blocks of several mappings, with white gaps between them."""
-    blocks = [block(maps, rows, side) for maps in groups]
+    blocks = [block(maps, rows, side, alpha) for maps in groups]
     gap = np.full((len(blocks[0]), GAP, 3), 255, np.uint8)
     return np.hstack([part for each in blocks for part in (gap, each)][1:])
 
 
-def block(maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = SIDE) -> Image:
+def block(
+    maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = SIDE, alpha: float | None = None
+) -> Image:
     """One column for each photo, one row for each view of it, cropped to their central squares, in white frames.
+
+    alpha: of the views; without it they have the default threshold.
 
     >>> found = SaliencyMap(np.zeros((20, 30, 3), np.uint8), np.eye(20, 30))
     >>> block([found] * 7).shape
@@ -96,5 +102,5 @@ def block(maps: Sequence[SaliencyMap], rows: Sequence[str] = ROWS, side: int = S
         framed = cv2.resize(cut, (side - 4, side - 4), interpolation=cv2.INTER_AREA)
         return np.pad(framed, ((2, 2), (2, 2), (0, 0)), constant_values=255)
 
-    views = [[found.photo if row == "photo" else found.view(row) for found in maps] for row in rows]
+    views = [[found.photo if row == "photo" else found.view(row, alpha) for found in maps] for row in rows]
     return np.vstack([np.hstack([square(image) for image in line]) for line in views])

@@ -17,10 +17,11 @@ from casmap.annotations.format import Which
 from casmap.annotations.labelled import Labelled
 from casmap.data.free_photos import free_photos
 from casmap.errors import TooLarge, UnreadableImage, UserError
+from casmap.inference.components import Threshold, is_flat
 from casmap.inference.mapper import Mapped, SaliencyMapper
 from casmap.inference.objects import objects_of
 from casmap.inference.pipeline import LEAST
-from casmap.inference.views import grey
+from casmap.inference.views import grey, shrunk
 from casmap.io.images import encode_png
 from casmap.io.opener import Opener
 from casmap.io.size_limits import MAX_SIDE
@@ -31,12 +32,13 @@ from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotati
 from casmap.web.gate import Gate
 from casmap.web.limits import Limits, WorkQueue
 from casmap.web.problems import problem_sentence
-from casmap.web.schema import Alpha, Ending, Failed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
+from casmap.web.schema import Alpha, Ending, Failed, Fixed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
 
 T = TypeVar("T")
 
 STATIC = Path(__file__).parent / "static"
-PAGE = ("index.html", "style.css", "views.js", "app.js")
+MASK_SIDE = 640  # pixels of the longer side of a mask in a response: twice what the page shows
+PAGE = ("index.html", "style.css", "views.js", "downloads.js", "app.js")
 # The page loads nothing from other servers and runs no inline code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
@@ -124,10 +126,11 @@ def create_app(
     def describe(content: bytes, mapping: str) -> Map:
         mapped = map_photo(content, mapping)
         found = mapped.saliency_map()
-        box, mask = found.box(), base64.b64encode(encode_png(grey(mapped.mask))).decode()
+        box, small = found.box(), shrunk(found.mask, MASK_SIDE / max(found.mask.shape))
+        mask = base64.b64encode(encode_png(grey(small))).decode()
         return Map(
             mapping=mapping, width=mapped.width, height=mapped.height, area=round(found.area, 4),
-            box=None if box is None else list(box), label=mapped.label, mask=mask,
+            box=None if box is None else list(box), flat=is_flat(found.mask), label=mapped.label, mask=mask,
         )  # fmt: skip
 
     async def work_each(photos: list[UploadFile], work: Callable[[bytes, int], T]) -> list[T | Exception]:
@@ -166,10 +169,16 @@ def create_app(
         "/api/view", responses=errors | {200: {"content": {"image/png": {}}}}, response_class=Response,
         openapi_extra=body, tags=["maps"],
     )  # fmt: skip
-    async def make_view(photo: Sent, mapping: Chosen, view: View = "overlay", alpha: Alpha = 1.0) -> Response:
-        """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out or inpainted."""
-        drawn = await queue.work(lambda: encode_png(map_photo(photo, mapping).saliency_map().view(view, alpha)))
-        return Response(drawn, media_type="image/png")
+    async def make_view(
+        photo: Sent, mapping: Chosen, view: View = "overlay", threshold: Fixed = None, alpha: Alpha = None
+    ) -> Response:
+        """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out, inpainted or cutout."""
+        cut = Threshold(alpha, threshold)
+
+        def draw() -> bytes:
+            return encode_png(map_photo(photo, mapping).saliency_map().view(view, cut.alpha, cut.fixed))
+
+        return Response(await queue.work(draw), media_type="image/png")
 
     @app.post("/api/batch", responses=errors, tags=["maps"])
     async def make_batch(photos: Photos, mapping: Chosen) -> list[Map | Failed]:
@@ -179,18 +188,18 @@ def create_app(
 
     @app.post("/api/annotations", responses=errors | {200: ANNOTATIONS}, response_class=Response, tags=["maps"])
     async def make_annotations(
-        photos: Photos, mapping: Chosen, format: FormatName, alpha: Alpha = 1.0, objects: Which = "largest",
-        classes: Labels = "none", rle: Rle = False, ending: Ending = "",
+        photos: Photos, mapping: Chosen, format: FormatName, threshold: Fixed = None, alpha: Alpha = None,
+        objects: Which = "largest", classes: Labels = "none", rle: Rle = False, ending: Ending = "",
     ) -> Response:  # fmt: skip
         """Annotate photos, sent as a form; returns the file of the format, or a ZIP if the format has several files."""
         if classes == "predicted" and not mappers[mapping].network.predicts:
             raise UserError("This mapping predicts no classes: use classes=none.")
-        names = photo_names(photo.filename for photo in photos)
+        names, cut = photo_names(photo.filename for photo in photos), Threshold(alpha, threshold)
 
         def label(content: bytes, number: int) -> Labelled:
             found, name = map_photo(content, mapping, LEAST), names[number]
             seen = found.label if classes == "predicted" else None
-            parts = objects_of(found.full_mask(), seen or UNNAMED, objects, alpha=alpha)
+            parts = objects_of(found.full_mask(), seen or UNNAMED, objects, threshold=cut)
             return Labelled(Path(name), name, found.width, found.height, tuple(parts))
 
         made = await work_each(photos, label)

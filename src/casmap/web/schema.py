@@ -14,8 +14,9 @@ else:
     FormatName = Literal[tuple(FORMATS.names)]  # with those of plugins
 Box = Annotated[list[int], Field(min_length=4, max_length=4)]
 Photos = Annotated[list[UploadFile], File(min_length=1)]
-View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted"]
-Alpha = Annotated[float, Query(ge=0, le=100, description="the binary mask keeps m >= alpha * mean(m)")]
+View = Literal["mask", "overlay", "masked-in", "masked-out", "inpainted", "cutout"]
+Fixed = Annotated[float | None, Query(ge=0, le=1, description="the binary mask keeps m >= threshold (default: 0.5)")]
+Alpha = Annotated[float | None, Query(ge=0, le=100, description="instead of threshold: m >= alpha * mean(m)")]
 Labels = Annotated[
     Literal["none", "predicted"], Query(description="class of the objects; none: every object has the class object")
 ]
@@ -42,8 +43,11 @@ class Map(BaseModel):
     box: Box | None = Field(
         description="x0, y0, x1, y1 around the largest component, in pixels; x1, y1 are exclusive; null: no object"
     )
+    flat: bool = Field(description="whether the mask is constant: no threshold finds an object")
     label: str | None = Field(description="the predicted class; null if the mapping predicts none")
-    mask: str = Field(description="the mask as an 8-bit PNG in base64, at the size of the network's input")
+    mask: str = Field(
+        description="the mask as an 8-bit PNG in base64, in the photo's shape, its longer side at most 640 pixels"
+    )
 
 
 class Failed(BaseModel):

@@ -2,7 +2,7 @@
 "use strict";
 
 const LONGEST = 320; // pixels: longer side of a view
-const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
+const RULES = { threshold: [0.05, 0.95, 0.5], alpha: [0.1, 3, 1] }; // of the slider: least, most, at first
 const $ = id => document.getElementById(id);
 const photos = [];
 let mappings = [];
@@ -116,9 +116,9 @@ function maskValues(photo, map) {
 
 function analyse(photo, map) {
   const { width, height } = photo, values = maskValues(photo, map);
-  const whole = binaryMask(values, Number($("alpha").value));
+  const whole = binaryMask(values, rule());
   const binary = $("largest").checked ? largestComponent(whole, width, height) : whole;
-  const flat = !map.box || isFlat(values);
+  const flat = map.flat || isFlat(values);
   return { values, binary, flat, box: flat ? null : tightBox(binary, width, height) };
 }
 
@@ -181,8 +181,18 @@ function figure(photo, caption, pixels, box) {
   return frame;
 }
 
+// The rule of the binary mask, as an option of the server: { threshold } or { alpha }.
+function rule() { return { [$("rule").value]: Number($("level").value) }; }
+
+function changeRule() {
+  const slider = $("level"), [low, high, value] = RULES[$("rule").value];
+  [slider.min, slider.max, slider.value] = [low, high, value];
+  $("level-name").textContent = $("rule").value;
+  redraw();
+}
+
 function redraw() {
-  $("alpha-value").textContent = Number($("alpha").value).toFixed(2);
+  $("level-value").textContent = Number($("level").value).toFixed(2);
   for (const photo of photos) draw(photo);
 }
 
@@ -200,95 +210,14 @@ function remove(photo) {
   $("results").focus();
 }
 
-function save(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-const stem = name => name.replace(/\.[^.]*$/, "");
-
-function downloadPng(photo) {
-  const drawn = [...photo.card.querySelectorAll("canvas")], gap = 4, across = 5;
-  const rows = Math.ceil(drawn.length / across);
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.min(across, drawn.length) * (photo.width + gap) - gap;
-  canvas.height = rows * (photo.height + gap) - gap;
-  const context = canvas.getContext("2d");
-  context.fillStyle = "white";
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  drawn.forEach((one, i) => {
-    context.drawImage(one, (i % across) * (photo.width + gap), Math.floor(i / across) * (photo.height + gap));
-  });
-  canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
-}
-
-// Split photos into groups that respect the limits of a request.
-function groupsOf(selected) {
-  const groups = [];
-  let bytes = Infinity;
-  for (const photo of selected) {
-    bytes += photo.file.size;
-    if (bytes > MOST_BYTES || groups.at(-1).length >= MOST_PHOTOS) { groups.push([]); bytes = photo.file.size; }
-    groups.at(-1).push(photo);
-  }
-  return groups;
-}
-
-// A name that no earlier photo has: the server sees the names of one request only.
-function unique(name, taken) {
-  const [, stem, ending] = name.match(/^(.*?)(\.[^.]*)?$/s);
-  let found = name;
-  for (let number = 2; taken.has(found); number++) found = `${stem}-${number}${ending ?? ""}`;
-  taken.add(found);
-  return found;
-}
-
-// Merge the COCO files of several groups and renumber their entries.
-function merged(files) {
-  const [first, ...others] = files;
-  for (const { images, annotations, categories } of others) {
-    const photos = first.images.length, objects = first.annotations.length;
-    first.images.push(...images.map(one => ({ ...one, id: one.id + photos })));
-    first.annotations.push(...annotations.map(one => ({ ...one, id: one.id + objects, image_id: one.image_id + photos })));
-    if (!first.categories.length) first.categories = categories; // the same in every file with an object
-  }
-  return new Blob([JSON.stringify(first)], { type: "application/json" });
-}
-
-// Download annotations: the server writes them like `casmap annotate`.
-async function download(name, selected, options) {
-  const shown = { mapping: $("mapping").value, alpha: $("alpha").value, objects: $("largest").checked ? "largest" : "all" };
-  const query = new URLSearchParams({ ...shown, ...options }), files = [], skipped = [], names = new Set();
-  let objects = 0;
-  report(`Writing ${name} …`);
-  try {
-    for (const group of groupsOf(selected)) {
-      const form = new FormData();
-      for (const { file } of group) form.append("photos", file, unique(file.name, names));
-      const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
-      const hint = answer.status === 413 ? " For more photos, run casmap annotate." : "";
-      if (!answer.ok) throw new Error((await answer.json()).detail + hint);
-      files.push(await answer.blob());
-      objects += Number(answer.headers.get("Casmap-Objects"));
-      skipped.push(...JSON.parse(answer.headers.get("Casmap-Left-Out")).map(error => `; skipped ${error}`));
-    }
-    save(name, files.length > 1 ? merged(await Promise.all(files.map(async file => JSON.parse(await file.text())))) : files[0]);
-    report(`${name}: objects: ${objects}, photos: ${selected.length - skipped.length}${skipped.join("")}`);
-  } catch (error) {
-    report(`${name}: ${error.message}`);
-  }
-}
-
 $("files").addEventListener("change", event => { add(event.target.files); event.target.value = ""; });
 for (const kind of ["dragenter", "dragover"]) {
   document.addEventListener(kind, event => { event.preventDefault(); $("drop").classList.add("over"); });
 }
 for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
 document.addEventListener("drop", event => { event.preventDefault(); add(event.dataTransfer.files); });
-$("alpha").addEventListener("input", redraw);
+$("level").addEventListener("input", redraw);
+$("rule").addEventListener("change", changeRule);
 $("largest").addEventListener("change", redraw);
 for (const id of ["mapping", "other"]) {
   $(id).addEventListener("change", () => { for (const photo of photos) waiting = waiting.then(() => show(photo)); });

@@ -1,17 +1,20 @@
-// The paper's binary mask, its largest component and box, and the views of a photo, computed in the browser.
+// The binary mask, its largest component and box, and the views of a photo, computed in the browser.
 "use strict";
 
 const MASKED = 128; // grey shown for removed pixels
 
-// b = 1 where m >= alpha mean(m); values: 0..255
-function binaryMask(values, alpha) {
-  let sum = 0;
-  for (const value of values) sum += value;
-  const threshold = alpha * sum / values.length;
-  return Uint8Array.from(values, value => value >= threshold ? 1 : 0);
+// b = 1 where m >= threshold, or, if alpha is given, where m >= alpha mean(m); values: 0..255
+function binaryMask(values, { threshold, alpha }) {
+  let level = 255 * threshold;
+  if (alpha !== undefined) {
+    let sum = 0;
+    for (const value of values) sum += value;
+    level = alpha * sum / values.length;
+  }
+  return Uint8Array.from(values, value => value >= level ? 1 : 0);
 }
 
-// A constant mask marks no object. (The server checks to half a grey level and then sends no box.)
+// A constant mask marks no object. (The server checks to half a grey level and then says that it is flat.)
 function isFlat(values) { return values.every(value => value === values[0]); }
 
 // The largest 8-connected component of a binary mask; on a tie, the first in reading order.
