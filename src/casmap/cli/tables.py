@@ -50,8 +50,9 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
         console.print(table_of(outcome.title, *outcome.summary, box=box.SIMPLE_HEAD))
     else:
         console.print(table_of(outcome.title, outcome.head, outcome.rows, show_lines=outcome.summary is not None))
-    for one in outcome.further:
-        console.print(table_of(one.title, one.head, one.rows, box=box.SIMPLE_HEAD))
+    for one in outcome.further:  # without intervals, which are on a cell's further lines, if the terminal is narrow
+        rows = [[cell.partition("\n")[0] for cell in row] for row in one.rows] if narrow else one.rows
+        console.print(table_of(one.title, one.head, rows, box=box.SIMPLE_HEAD))
     for claim in outcome.claims:
         console.print(f"{claim.statement}: {claim.verdict} ({claim.here})", soft_wrap=True)
     if outcome.summary is not None:  # a table with this many columns needs an explanation

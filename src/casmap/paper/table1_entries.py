@@ -80,7 +80,8 @@ class Entry:
     @property
     def name(self) -> str:
         """The name of the row."""
-        return f"{self.method}, {self.given}" if "class" in self.given else self.method
+        tells = "class" in self.given or self.given == GIVEN["masks"]
+        return f"{self.method}, {self.given}" if tells else self.method
 
 
 def predict_classes(classifier: Classifier, images: npt.NDArray[np.uint8]) -> Indices:

@@ -3,19 +3,22 @@
 from collections.abc import Mapping
 from typing import Any
 
-from casmap.evaluation.box_fit import ABOVE, HALF, LOOSE, MEAN, TIGHT, by_rule
+from casmap.evaluation.box_fit import ABOVE, ALPHA_ONE, HALF, LOOSE, MEAN, TIGHT, by_rule
 from casmap.evaluation.by_size import sizes_of
 from casmap.evaluation.field_protocol import GT_KNOWN
 from casmap.evaluation.numbers import Number, columns, percent
 from casmap.paper.outcome import Cell, Further
 from casmap.paper.table1_rows import Line, Table1
 
-FIT = {
-    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", f"LE at IoU {TIGHT}": f"LE at IoU {TIGHT} ↓",
-    MEAN: "mean LE ↓", ABOVE: f"{ABOVE} ↑", by_rule("LE", HALF): f"LE, {HALF} ↓",
-    by_rule(ABOVE, HALF): f"{ABOVE}, {HALF} ↑", by_rule("mask IoU", HALF): f"mask IoU, {HALF} ↑",
-}  # fmt: skip
 FIELD = {GT_KNOWN: f"{GT_KNOWN} ↑", by_rule(GT_KNOWN, HALF): f"{GT_KNOWN}, {HALF} ↑"}
+FIT = {
+    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", f"LE at IoU {TIGHT}": f"LE at IoU {TIGHT} ↓", MEAN: "mean LE ↓",
+    ABOVE: f"{ABOVE} ↑",
+}  # fmt: skip
+AT_HALF = {
+    by_rule(key, HALF): title
+    for key, title in {"LE": "LE ↓", MEAN: "mean LE ↓", ABOVE: f"{ABOVE} ↑", "mask IoU": "mask IoU ↑"}.items()
+}
 FIELD_NOTE = (
     "Field's protocol: the photo squashed to 256 x 256, the central 224 x 224 pixels, true boxes clipped to them; "
     "GT-known: share of photos with an IoU of at least 0.5. It is not 100 - LE. Mean LE: at IoU 0.3, 0.5 and 0.7. "
@@ -27,10 +30,11 @@ def further(table: Table1) -> list[Further]:
     """The further tables that have any number, with the rows in the order of the first table."""
     tables = [
         _table("The field's protocol, as in BAS and SAT", table, FIELD),
-        _table("How well boxes and masks fit", table, FIT),
+        _table(f"How well boxes fit, {ALPHA_ONE}", table, FIT),
+        _table(f"The same, {HALF}", table, AT_HALF),
         _by_size(table),
     ]
-    return [one for one in tables if len(one.head) > 2]
+    return [one for one in tables if len(one.head) > 1]
 
 
 def size_columns(line: Line) -> dict[str, Any]:
@@ -45,8 +49,8 @@ def size_columns(line: Line) -> dict[str, Any]:
 
 def _table(title: str, table: Table1, titles: Mapping[str, str]) -> Further:
     keys = [key for key in titles if any(key in line.numbers for line in table.lines)]
-    rows = [[*_names(line), *(Cell(_percent(line.numbers.get(key))) for key in keys)] for line in table.ranked]
-    return Further(title, ["", "given", *(titles[key] for key in keys)], rows)
+    rows = [[_name(line), *(Cell(_percent(line.numbers.get(key))) for key in keys)] for line in table.ranked]
+    return Further(title, ["", *(titles[key] for key in keys)], rows)
 
 
 def _by_size(table: Table1) -> Further:
@@ -56,12 +60,12 @@ def _by_size(table: Table1) -> Further:
     for line in table.ranked:
         groups = [line.by_size.get(size) for size in sizes]
         texts = ("-" if one is None else f"{_percent(one.numbers['LE'])}\n{one.photos} photos" for one in groups)
-        rows.append([*_names(line), *map(Cell, texts)])
-    return Further("LE ↓ by the share of the crop that the true box covers", ["", "given", *sizes], rows)
+        rows.append([_name(line), *map(Cell, texts)])
+    return Further("LE ↓ by the share of the crop that the true box covers", ["", *sizes], rows)
 
 
-def _names(line: Line) -> list[Cell]:
-    return [Cell(line.entry.method), Cell(line.entry.given)]
+def _name(line: Line) -> Cell:
+    return Cell(line.name.replace(", the ", ", "))
 
 
 def _percent(number: Number | None) -> str:
