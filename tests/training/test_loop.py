@@ -19,7 +19,7 @@ from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_mapping, read_tree
 from casmap.training import loop as trainer
-from casmap.training import second_stage
+from casmap.training import pseudo_masks
 from casmap.training.checkpoints import read_log
 from casmap.training.loop import recompute_statistics, set_up
 from casmap.training.recipes import PAPER, QUICK
@@ -56,7 +56,7 @@ import casmap.models.files as files
 import casmap.training.first_classifier as head
 import casmap.training.checkpoints as log
 import casmap.training.loop as trainer
-import casmap.training.second_stage as second_stage
+import casmap.training.pseudo_masks as pseudo_masks
 from casmap.cli.main import main
 
 def die():
@@ -88,10 +88,10 @@ def run(where, arguments):
     elif what == "line-search":
         head.cross_entropy = lambda *_: die()
     else:
-        agreement, calls = second_stage.agreement, []
+        agreement, calls = pseudo_masks.agreement, []
         dies = lambda: calls.append(0) or len(calls) == int(rest[0])
-        second_stage.agreement = lambda *maps: die() if dies() else agreement(*maps)
-    second_stage.FILE = 8
+        pseudo_masks.agreement = lambda *maps: die() if dies() else agreement(*maps)
+    pseudo_masks.FILE = 8
     sys.argv = ["casmap", *arguments]
     main()
 
@@ -120,7 +120,7 @@ def _weights_here_and_masks_in_four_files(tmp_path_factory):
     torch.manual_seed(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("here"))
-        patch.setattr(second_stage, "FILE", 8)
+        patch.setattr(pseudo_masks, "FILE", 8)
         save_file(timm.create_model("test_resnet", num_classes=4).state_dict(), WEIGHTS)
         yield
 
@@ -221,8 +221,8 @@ def test_pseudo_masks_that_exist_are_not_made_again(killed, tmp_path, monkeypatc
     folder = tmp_path / "run"
     shutil.copytree(killed["after the first pseudo-masks"], folder)
     assert [path.name for path in sorted((folder / "teacher-masks").glob("*.npy"))] == ["000000.npy", "000001.npy"]
-    batches, agreement = [], second_stage.agreement
-    monkeypatch.setattr(second_stage, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
+    batches, agreement = [], pseudo_masks.agreement
+    monkeypatch.setattr(pseudo_masks, "agreement", lambda *maps: batches.append(len(maps[0])) or agreement(*maps))
     assert _casmap("train", SCENES, "--out", folder, "--resume") == 0
     assert batches == [16, 16, 8, 8]  # all 32 photos for the cut, then the two files that were not there
 

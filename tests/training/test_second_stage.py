@@ -17,22 +17,16 @@ from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.training import second_stage
+from casmap.training import pseudo_masks
 from casmap.training.checkpoints import read_log
 from casmap.training.loop import train_mapping
+from casmap.training.pseudo_masks import GRIDS, PseudoMasks, _apply_cut, _cut_for_area, agreement
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
-from casmap.training.second_stage import (
-    GRID,
-    PhotosWithMasks,
-    PseudoMasks,
-    _apply_cut,
-    _cut_for_area,
-    agreement,
-    train_second_stage,
-)
+from casmap.training.second_stage import PhotosWithMasks, train_second_stage
 
 SIZE = 64
+GRID = GRIDS["cam"]
 RECIPE = QUICK.replace(
     size=SIZE, batch=16, second_stage_steps=60, second_stage_lr=0.01, cam_size=96, smallest_crop=0.5, device="cpu"
 )
@@ -152,7 +146,7 @@ def test_a_damaged_file_of_pseudo_masks_is_named(network, tmp_path) -> None:
 
 
 def test_existing_masks_are_not_made_again_unless_the_run_is_new(network, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(second_stage, "FILE", 8)
+    monkeypatch.setattr(pseudo_masks, "FILE", 8)
     photos, run = Scenes(classes=4, photos=20, size=SIZE), Run(tmp_path, RECIPE)
     wanted = np.array([1, 2, 3, 5, 7, 8, 9, 11, 12, 13, 19])
     first = PseudoMasks(tmp_path / "masks", wanted).make(photos, network.encoder, SaliencyMapper(network, SIZE), run)
@@ -221,3 +215,32 @@ def test_rounds_train_on_the_masks_of_the_round_before_and_resume(tmp_path) -> N
 def test_masks_from_needs_a_second_stage() -> None:
     with pytest.raises(UserError, match="needs a second stage"):
         QUICK.replace(masks_from="shipped")
+
+
+def test_fitted_pseudo_masks_end_at_the_edges_of_the_photo(tmp_path) -> None:
+    """The teacher's mask of each photo ends 12 pixels beside the edge of a square; the pseudo-mask ends at the edge."""
+
+    class Squares(Scenes):
+        def image(self, index: int, least=None) -> np.ndarray:
+            image = np.full((96, 96, 3), 40, np.uint8)
+            image[24:72, 24:72] = (200, 180, 60)
+            return image
+
+    class Beside:
+        mean, std, predicts, classes, concurrent = (0.5,) * 3, (0.5,) * 3, False, ["a"], False
+
+        def run(self, images):
+            masks = np.zeros((len(images), 96, 96), np.float32)
+            masks[:, 12:84, 12:84] = 0.7
+            masks[:, 36:60, 36:60] = 1
+            return masks, np.zeros((len(images), 1), np.float32)
+
+    run = Run(tmp_path, RECIPE.replace(pseudo_masks="edges"))
+    photos, teacher = Squares(classes=4, photos=3, size=SIZE), SaliencyMapper(Beside(), 96)
+    made = PseudoMasks(tmp_path / "masks", np.arange(3)).make(photos, Classifier("test_resnet", 4), teacher, run)
+    true = np.zeros((96, 96), bool)
+    true[24:72, 24:72] = True
+    before, after = (teacher.masks(photos.image(0)[None])[0][0] >= 0.5, made[2] >= 128)
+    overlaps = [(mask & true).sum() / (mask | true).sum() for mask in (before, after)]
+    assert overlaps[0] == pytest.approx((48 / 72) ** 2)
+    assert overlaps[1] > 0.8

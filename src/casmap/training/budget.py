@@ -22,8 +22,9 @@ from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
 from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
 from casmap.training.loop import set_up
+from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import CUT_PHOTOS, cam_sizes, has_cam, step_decoder
+from casmap.training.second_stage import has_cam, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
 MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30

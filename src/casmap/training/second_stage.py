@@ -1,44 +1,34 @@
 """The second stage, a deviation from the paper: train a decoder that also sees a class activation map on pseudo-masks.
 
-A pseudo-mask combines the mask of Algorithm 1 with the class activation map (CAM) of the photo's label:
-t = sqrt(m(x) M_y(x)), where both factors and then t are rescaled to 0..1. A soft threshold, the cut, turns t into the
-pseudo-mask; it is chosen so that pseudo-masks have the same mean area as the masks of Algorithm 1.
+A mapping of Algorithm 1 marks whole objects, but also much around small ones, and its masks end beside the edges. The
+pseudo-masks (`pseudo_masks.py`) are better than the masks that they are made from: docs/experiments.md. They may use
+each photo's label; the trained mapping does not need it.
 
-A mapping of Algorithm 1 marks whole objects, but also much around small ones. The CAM of a large image, computed for
-the true label, locates the object but marks only its most discriminative part. The two fail on different photos:
-docs/experiments.md. Pseudo-masks use each photo's label; the trained mapping does not need it.
-
-A large image shows the parts of a large object, a small one the whole: with cam_scales > 1, M_y is the mean over sizes.
 With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x). With
 masks_from, the masks of another mapping replace those of Algorithm 1.
 """
 
-import io
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy, interpolate, relu
+from torch.nn.functional import binary_cross_entropy
 from torch.optim import Optimizer
 
-from casmap.data.batches import Batches, normalised, whole_photos
+from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
 from casmap.inference.mapper import SaliencyMapper
-from casmap.io.atomic import write_whole
-from casmap.io.reading import reading
-from casmap.models.class_activation import class_activation, last_features, linear_head, min_max
+from casmap.models.class_activation import last_features, linear_head
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
 from casmap.training.checkpoints import Resumable, Row
 from casmap.training.first_classifier import one_cycle
+from casmap.training.pseudo_masks import PseudoMasks
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 from casmap.training.score import mask_out
@@ -47,107 +37,7 @@ Indices = npt.NDArray[np.int64]
 
 # The names of files and folders are those of 0.1.0, so that its runs can be resumed.
 CHECKPOINT, LOG, MASKS = "taught-checkpoint", "taught-log", "teacher-masks"
-GRID = 64  # rows and columns of a pseudo-mask, whatever the photo's shape
-BATCH = 16  # photos in a forward pass
-FILE = 256  # masks in a file; a killed run loses at most this many
-FLOOR = 0.05  # added to each factor, so that a factor of 0 does not hide the other
-CUT_PHOTOS = 256  # photos on which the cut is chosen
 AREA_BATCHES = 40  # batches over which the final mask area is computed
-SIZE_MULTIPLE = 32  # the sides of images for CAMs are multiples of the stride of the last features
-
-
-class PseudoMasks:
-    """The pseudo-masks (64, 64) uint8 of some photos, in files that are memory-mapped.
-
-    wanted: the indices of the photos (n,), ascending. Index with the index of a photo.
-    """
-
-    def __init__(self, folder: Path, wanted: Indices) -> None:
-        self.folder, self.wanted = folder, wanted
-        self._files: list[npt.NDArray[np.uint8]] = []
-
-    def __getitem__(self, photo: int) -> npt.NDArray[np.uint8]:
-        file, row = divmod(int(np.searchsorted(self.wanted, photo)), FILE)
-        mask: npt.NDArray[np.uint8] = self._files[file][row]
-        return mask
-
-    def make(self, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run) -> "PseudoMasks":
-        """Make the masks of whole photos; a resumed run makes only the files that are missing."""
-        agreements_of = partial(_agreements, photos=photos, encoder=encoder, teacher=teacher, run=run)
-        starts = range(0, len(self.wanted), FILE)
-        with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
-            cut: float | None = None
-            for start in starts:
-                path = self.folder / f"{start // FILE:06}.npy"
-                if not (run.resumed and path.exists()):
-                    if cut is None:
-                        sample, areas = agreements_of(self.wanted[:: math.ceil(len(self.wanted) / CUT_PHOTOS)])
-                        cut = _cut_for_area(sample, float(areas.mean()))
-                    masks = _apply_cut(agreements_of(self.wanted[start : start + FILE])[0], cut)
-                    content = io.BytesIO()
-                    np.save(content, (255 * masks).round().byte().cpu().numpy())
-                    write_whole(path, content.getvalue())
-                with reading(path, f"{path} is damaged: delete it, and its masks are made again."):
-                    masks = np.load(path, mmap_mode="r")
-                    if masks.dtype != np.uint8 or masks.shape != (len(self.wanted[start : start + FILE]), GRID, GRID):
-                        raise ValueError("other masks")
-                self._files.append(masks)
-                advance(note="" if cut is None else f"cut {cut:.2f}")
-        return self
-
-
-def _agreements(
-    chosen: Indices, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run
-) -> tuple[Tensor, Tensor]:
-    """The agreements (n, 64, 64) of the chosen photos and the areas (n,) of the teacher's masks."""
-    agreements, areas, sizes = [], [], (teacher.size, *cam_sizes(run.recipe))
-    with torch.no_grad():
-        for labels, (small, *others) in whole_photos(photos, chosen, sizes, BATCH):
-            masks = torch.from_numpy(teacher.masks(small)[0])[:, None].to(run.device)
-            images = (normalised(each, encoder.mean, encoder.std).to(run.device) for each in others)
-            cams = [class_activation(encoder, each, labels.to(run.device))[:, None] for each in images]
-            agreements.append(agreement(masks, cams))
-            areas.append(masks.mean(dim=(1, 2, 3)))
-    return torch.cat(agreements), torch.cat(areas)
-
-
-def cam_sizes(recipe: Recipe) -> list[int]:
-    """The sides of the images for the CAMs: cam_size, and each next one smaller by the square root of two.
-
-    >>> cam_sizes(Recipe(cam_size=448, cam_scales=3))
-    [448, 320, 224]
-    """
-    smaller = (recipe.cam_size / math.sqrt(2) ** number for number in range(1, recipe.cam_scales))
-    return [recipe.cam_size, *(max(1, round(side / SIZE_MULTIPLE)) * SIZE_MULTIPLE for side in smaller)]
-
-
-def agreement(mask: Tensor, cams: Sequence[Tensor]) -> Tensor:
-    """Compute t = sqrt(m M): masks (N, 1, H, W) in 0..1, CAMs (N, 1, h_i, w_i) of several sizes -> t (N, 64, 64).
-
-    M is the mean of the CAMs, each without its negative values and rescaled to 0..1.
-
-    >>> half = torch.tensor([[[[0.0, 1.0]]]])
-    >>> agreement(half, [3 * half])[0, 0, [0, -1]]
-    tensor([0., 1.])
-    """
-    m = interpolate(mask, (GRID, GRID), mode="bilinear", antialias=True)
-    cam = torch.stack([min_max(relu(interpolate(each, (GRID, GRID), mode="bilinear"))) for each in cams]).mean(dim=0)
-    product = ((min_max(m) + FLOOR) * (cam + FLOOR)).sqrt()
-    return min_max(product)[:, 0]
-
-
-def _apply_cut(agreements: Tensor, cut: float) -> Tensor:
-    """Pseudo-masks of the same shape: 0 below cut / 2, 0.5 at the cut, 1 from 1.5 * cut on, linear in between."""
-    return (agreements / cut - 0.5).clamp(0, 1)
-
-
-def _cut_for_area(agreements: Tensor, area: float) -> float:
-    """The cut in 0.01..1 at which the mean area of the pseudo-masks is closest to `area`, by bisection."""
-    low, high = 0.01, 1.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        low, high = (middle, high) if float(_apply_cut(agreements, middle).mean()) > area else (low, middle)
-    return (low + high) / 2
 
 
 class PhotosWithMasks(PhotoSet):
