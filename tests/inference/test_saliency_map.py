@@ -142,13 +142,15 @@ def test_the_largest_box_is_the_tight_box_of_the_largest_component(binary):
     assert _box_by_outlines(binary) in (expected, None)
 
 
-def test_outlines_decide_smooth_masks_without_holes():
+def test_outlines_decide_if_no_other_component_is_larger_than_the_first_without_its_holes():
     binary = np.zeros((400, 400), bool)
     binary[10:50, 10:30], binary[100:300, 50:390] = True, True
     assert _box_by_outlines(binary) == largest_box(binary) == (50, 100, 390, 300)
-    binary[150, 150] = False
+    binary[110:290, 60:380] = False  # 200 x 340 - 180 x 320 pixels are left, more than 40 x 20
+    assert _box_by_outlines(binary) == largest_box(binary) == (50, 100, 390, 300)
+    binary[120:280, 70:370] = True  # more than those around it
     assert _box_by_outlines(binary) is None
-    assert largest_box(binary) == (50, 100, 390, 300)
+    assert largest_box(binary) == (70, 120, 370, 280)
 
 
 @given(binaries)

@@ -99,8 +99,8 @@ def encode_png(image: Image) -> bytes:
     import cv2  # here, because the processes that only open photos start faster without it
 
     bgr = image if image.ndim == 2 else image[..., [2, 1, 0, 3][: image.shape[2]]]
-    # Four times as fast as Pillow. For masks, this strategy takes two thirds of the time and half of the bytes.
-    strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_FILTERED] if image.ndim == 2 else []
+    # Four times as fast as Pillow. For masks, this strategy takes less time and fewer bytes than the others.
+    strategy = [cv2.IMWRITE_PNG_STRATEGY, cv2.IMWRITE_PNG_STRATEGY_RLE] if image.ndim == 2 else []
     return cv2.imencode(".png", bgr, strategy)[1].tobytes()
 
 

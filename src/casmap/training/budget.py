@@ -143,7 +143,8 @@ def estimate_duration(
         seconds += times.first * recipe.total_first_steps(len(photos))
         if recipe.pretrained or recipe.weights is not None:
             seconds += times.head(recipe, len(photos))
-    reporter.message(f"Estimated time: about {duration(seconds)} ({times.algorithm:.2f} s per step of Algorithm 1).")
+    step = f" ({times.algorithm:.2f} s per step of Algorithm 1)" if recipe.total_steps(len(photos)) else ""
+    reporter.message(f"Estimated time: about {duration(seconds)}{step}.")
     if seconds > DAY:
         reporter.warning(
             "Training will take days on this machine. A smaller backbone or size, fewer steps or the recipe quick are "
@@ -188,9 +189,9 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
 
     @torch.no_grad()
     def pseudo_masks(count: int) -> None:
-        for side in cam_sizes(recipe):
+        for side in cam_sizes(recipe) if recipe.pseudo_masks == "cam" else []:
             class_activation(classifier.eval(), *random_batch(count, side))
-        images, _ = random_batch(count, recipe.algorithm_side)
+        images, _ = random_batch(count, recipe.algorithm_side if recipe.masks_from is None else recipe.size)
         state.mapping.eval()(images, classifier.forward_stages(images)[1])
 
     # The very first step also prepares kernels; its time is dropped.
