@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 STATIC = Path(__file__).parent / "static"
 MASK_SIDE = 640  # pixels of the longer side of a mask in a response: twice what the page shows
-PAGE = ("index.html", "style.css", "views.js", "app.js")
+PAGE = ("index.html", "style.css", "views.js", "annotations.js", "app.js")
 # The page loads nothing from other servers and runs no inline code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
