@@ -129,6 +129,21 @@ def test_a_run_continues_only_what_has_not_changed(tmp_path, monkeypatch):
     assert len(opened) == PHOTOS  # a complete run is repeated, not continued
 
 
+@pytest.mark.parametrize("options", [{"edges": "smooth"}, {"threshold": 0.4}, {"alpha": 1.0}])
+def test_a_run_with_other_edges_or_another_threshold_starts_anew(tmp_path, options):
+    out, photos = tmp_path / "maps", tmp_path / "photos"
+    photos_in(photos)
+    steps = run(out, {})[1]
+    shutil.rmtree(out)
+    assert os.WIFSIGNALED(run(out, {}, kill_at=steps * 3 // 4)[0])
+    told: list[str] = []
+    listening = type("Listening", (Reporter,), {"message": lambda self, text: told.append(text)})()
+    assert extract(photos, out=out, batch=2, reporter=listening, **options).written == PHOTOS - 1
+    assert told == []
+    extract(photos, out=tmp_path / "new", batch=2, **options)
+    assert content(out) == content(tmp_path / "new")
+
+
 def test_a_planted_journal_changes_no_other_file(tmp_path):
     out, mine = tmp_path / "maps", tmp_path / "mine.png"
     photos_in(tmp_path / "photos")
