@@ -58,7 +58,7 @@ def test_extract_gives_every_photo_its_maps_and_finds_them_again(photos, casmap,
     texts = (tmp_path / "maps" / "boxes.jsonl").read_text().splitlines()
     json.dumps(list(map(json.loads, texts)), ensure_ascii=False).encode()  # no other program stumbles over them
     found = files(tmp_path / "maps")
-    assert len(found) == 10 * 5 + 1
+    assert len(found) == 10 * 6 + 1
     assert all(name.isprintable() for name in found)
 
 
@@ -90,7 +90,7 @@ def test_training_checking_evaluating_and_correcting(photos, casmap, tmp_path):
     assert "no\\x1b]0;photo\\xff.png" in done.said
     report = json.loads((tmp_path / "report.json").read_text())
     assert set(report["classes"]) == {"caf\\xe9", "dog\\x1b[31m"}
-    done = quiet(casmap("extract", "in", "--mapping", mapping), code=1)
+    done = quiet(casmap("extract", "in", "--mapping", mapping, "--alpha", "1"), code=1)
     assert done.complained.count("\n") == 1
 
 

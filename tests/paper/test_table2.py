@@ -59,7 +59,7 @@ def test_numbers_are_those_of_an_evaluation(folder, small) -> None:
     (file,) = (folder / "table2" / "parts").glob("e-*.json")
     part = json.loads(file.read_text())
     (path,) = folder.glob("trainings/E-shared-L100-*/mapping.safetensors")
-    row = compare(small.held_out_photos(), {"e": SaliencyMapper.load(path)}).rows[0]
+    row = compare(small.held_out_photos(), {"e": SaliencyMapper.load(path)}).central_crop[0]
     for key in ("OM", "LE", "F1"):
         assert part[key] == pytest.approx(row.values[key].tolist())
     assert part["area"] == pytest.approx(float(row.values["area"].mean()), rel=1e-5)
