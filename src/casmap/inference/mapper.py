@@ -236,7 +236,7 @@ def load(
     are only interpolated.
 
     >>> load()
-    SaliencyMapper(lite0, 224 px, 1000 classes)
+    SaliencyMapper(lite0, 288 px, 1000 classes)
     """
     return SaliencyMapper.load(path, device, threads, edges)
 
