@@ -99,7 +99,7 @@ def test_table1_refuses_a_classifier_of_other_classes(casmap, mapping, classifie
         (["--classifier", "nowhere.safetensors"], "nowhere.safetensors"),
         (["--classifier", "resnet5000"], "resnet5000"),
         ([], "lite0"),  # knows ImageNet's classes
-        (["--boxes", "nowhere.csv"], "scenes have their own boxes"),
+        (["--boxes", "nowhere.csv"], "scenes have their own annotations"),
         (["--only", "CAMEL", "--unseen"], "no baseline 'camel'"),
         (["--train", "nowhere", "--unseen"], "nowhere"),
     ],

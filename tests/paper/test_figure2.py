@@ -75,7 +75,9 @@ def test_seven_consecutive_photos_are_shown(tmp_path):
     assert picture(outcome.figures[""]).shape == (len(ROWS) * SIDE, 2 * 7 * SIDE + 16, 3)
     first = outcome.records[0]
     assert (first["photo"], first["mapping"]) == (names[0], "a")
-    mask = mapper.masks(cv2.resize(scenes.image(begin), (224, 224))[None])[0][0]  # the paper's: no edges, alpha 1
+    mask = mapper.masks(cv2.resize(scenes.image(begin), (mapper.size,) * 2)[None])[0][
+        0
+    ]  # the paper's: no edges, alpha 1
     assert first["box"] == largest_box(binary_mask(cv2.resize(mask, (64, 64))))
 
 

@@ -19,7 +19,7 @@ def test_everything_is_looked_at(tmp_path) -> None:
     assert {"Python", "threads", "disk", "ONNX Runtime", "mapping", "torch", "casmap[train]", "casmap[offline]"} <= set(
         found
     )
-    assert "224 px" in found["mapping"].found
+    assert "288 px" in found["mapping"].found
     assert found["casmap[train]"].well
 
 

@@ -121,7 +121,7 @@ def read_outcome(path: Path) -> Outcome:
         content = json.loads(read_text(path, MAX_JSON))
         rows = _read_cells(content["rows"])
         more = content.get("further", [])  # not in files of 0.1.0
-        further = [Further(one["title"], one["head"], _read_cells(one["rows"])) for one in more]
+        further = tuple(Further(one["title"], one["head"], _read_cells(one["rows"])) for one in more)
         figures = {}
         for file in content["figures"]:
             if file != Path(file).name or not is_inside(path.parent / file, path.parent):

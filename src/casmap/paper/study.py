@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from casmap.errors import option
 from casmap.io.atomic import own_folder, write_whole
 from casmap.io.kept_options import keep_options, read_options
 
@@ -25,14 +26,14 @@ class Study:
     {'LE': 0.3}
     >>> Study(folder, {"seed": 1})
     Traceback (most recent call last):
-    casmap.errors.UserError: ... was started with seed = 0, not 1: use the same options, or choose another --out.
+    casmap.errors.UserError: ... was started with seed = 0, not 1: use the same options, or choose another folder (out).
     """
 
     def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self.folder, kept = folder, folder / "options.json"
         if kept.exists():
             read_options(kept, DAMAGED)
-        keep_options(kept, options, "use the same options, or choose another --out")
+        keep_options(kept, options, f"use the same options, or choose another folder ({option('out')})")
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The result of `make`, from now or from an earlier run."""

@@ -57,7 +57,9 @@ def table1(table: Table1) -> Outcome:
     figures, claims = dict(_figures(table)), list(_claims(table))
     head, rows = _rows(table)
     text, title = notes(table), "Table 1: comparison with other methods"
-    return Outcome("table1", title, text, head, rows, records(table), figures, claims, _summary(table), further(table))
+    return Outcome(
+        "table1", title, text, head, rows, records(table), figures, claims, _summary(table), tuple(further(table))
+    )
 
 
 def _rows(table: Table1) -> tuple[list[str], list[list[Cell]]]:
