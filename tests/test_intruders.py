@@ -124,7 +124,7 @@ def test_an_onnx_file_reads_no_other_file(tmp_path) -> None:
         (inside / "mapping.onnx").write_bytes(model.SerializeToString())
         return SaliencyMapper.load(inside / "mapping.onnx")
 
-    assert load("own.bin").size == 224
+    assert load("own.bin").size == 288
     for location in ("../secret.bin", str(tmp_path / "secret.bin")):
         with pytest.raises(UserError, match="not a readable ONNX file"):
             load(location)

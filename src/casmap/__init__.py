@@ -3,7 +3,7 @@
 >>> import casmap
 >>> mapper = casmap.load()  # the shipped mapping
 >>> mapper.size
-224
+288
 """
 
 from importlib import import_module

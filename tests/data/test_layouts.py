@@ -184,7 +184,7 @@ def test_voc_splits_are_lists_of_photos(voc):
     photos = open_photos(str(voc), split="val")
     assert photos.names == ["2007_2.jpg", "2007_3.jpg"]
     assert [(problem.kind, problem.what) for problem in photos.problems] == [(Kind.NO_PHOTO, "2007_9")]
-    assert "the splits train, val: choose one with --split" in refusal(str(voc))
+    assert "the splits train, val: choose one with split" in refusal(str(voc))
     assert "no split test: it has train, val" in refusal(str(voc), split="test")
 
 
@@ -298,7 +298,7 @@ def test_a_coco_folder(tmp_path, instances, inside):
     assert seen(open_photos(str(tmp_path), split="val2017")) == EXPECTED
     assert "train2017, val2017: choose one" in refusal(str(tmp_path))
     own = tmp_path / "annotations" / "instances_val2017.json"
-    assert "leave out --boxes" in refusal(str(tmp_path), split="val2017", boxes=own)
+    assert "leave out boxes" in refusal(str(tmp_path), split="val2017", boxes=own)
 
 
 def test_a_segmentation_that_is_wrong_leaves_the_boxes(tmp_path, instances):

@@ -78,7 +78,7 @@ def test_a_source_from_outside_makes_classifiers_decoders_and_files(toy, tmp_pat
 
 def test_a_source_without_weights_has_defaults(toy) -> None:
     assert not weights_reachable("toy/6")
-    assert "--no-pretrained" in source_of("toy/6").missing_weights("toy/6")
+    assert "pretrained=False" in source_of("toy/6").missing_weights("toy/6")
     with pytest.raises(UnsupportedBackbone, match="not toy/6"):
         class_activation(Classifier("toy/6", 3).eval(), torch.zeros(1, 3, 32, 32), torch.tensor([0]))
     assert source_of("resnet18") is BACKBONE_SOURCES["timm"]  # which still owns all other names

@@ -104,5 +104,5 @@ def test_a_labels_activation_by_hand() -> None:
 
 @pytest.mark.parametrize("backbone", ["test_vit", "test_mambaout"])
 def test_a_backbone_that_cannot_be_split_is_one_sentence(backbone) -> None:
-    with pytest.raises(UnsupportedBackbone, match=rf"^{backbone} cannot be split .* set erase = pixels .*\.$"):
+    with pytest.raises(UnsupportedBackbone, match=rf"^{backbone} cannot be split .* set erase='pixels'\.$"):
         split(Classifier(backbone, 2))

@@ -29,8 +29,8 @@ def test_without_a_hub_weights_are_out_of_reach_and_the_sentence_says_what_to_do
     assert not weights_reachable("resnet18")
     sentence = source_of("resnet18").missing_weights("resnet18")
     assert sentence.startswith("The pretrained weights of resnet18 cannot be downloaded: ")
-    assert "--weights FILE" in sentence
-    assert "--no-pretrained" in sentence
+    assert "weights='FILE'" in sentence
+    assert "pretrained=False" in sentence
 
 
 def test_a_hub_that_answers_will_do(monkeypatch) -> None:

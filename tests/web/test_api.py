@@ -59,7 +59,7 @@ def form(photos, names=None):
 def test_the_server_runs_and_lists_its_mapping(server) -> None:
     assert json.loads(ask(server.address, "/api/health")[2])["status"] == "ok"
     (mapping,) = json.loads(ask(server.address, "/api/mappings")[2])
-    assert mapping == {"name": "casmap", "size": 224, "classes": 1000, "predicts": True}
+    assert mapping == {"name": "casmap", "size": 288, "classes": 1000, "predicts": True}
 
 
 def test_the_map_of_a_photo_equals_the_librarys(server, cat) -> None:
@@ -218,7 +218,7 @@ def test_a_mapping_without_predicted_classes_is_an_error(cat) -> None:
 @pytest.mark.parametrize("value", [0.0, 0.7])
 def test_a_flat_mask_has_no_box(cat, value) -> None:
     mapper = SaliencyMapper.load()
-    mapper.masks = lambda images: (np.full((len(images), 224, 224), value, np.float32), np.zeros((len(images), 1000)))
+    mapper.masks = lambda images: (np.full(images.shape[:3], value, np.float32), np.zeros((len(images), 1000)))
     with TestClient(create_app({"casmap": mapper}, hosts=None)) as client:
         body = client.post("/api/map", content=cat).json()
         assert (body["box"], body["area"]) == (None, value)

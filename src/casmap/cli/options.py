@@ -12,7 +12,7 @@ import typer
 from casmap.training.recipes import CHOICES, GROUPS, REMOVED, RENAMED, Recipe
 
 RecipeName = Annotated[
-    str | None, typer.Option(help="paper, quick, photos, or a TOML or YAML file (default: chosen automatically)")
+    str | None, typer.Option(help="paper, quick, photos, edges, or a TOML or YAML file (default: chosen automatically)")
 ]
 Out = Annotated[Path, typer.Option(help="folder to write to")]
 Data = Annotated[

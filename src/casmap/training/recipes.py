@@ -245,7 +245,11 @@ PHOTOS = Recipe(
     first_steps=0, first_lr=3e-4,  # used only if first_steps is set
     smallest_crop=0.3, checkpoint_every=40,
 )  # fmt: skip
-RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS}
+# Learn the masks of the shipped mapping, fitted to the edges of the photos: entry 51 of docs/experiments.md.
+EDGES = dataclasses.replace(
+    PHOTOS, masks_from="shipped", pseudo_masks="edges", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
+)
+RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "edges": EDGES}
 
 
 def read_recipe(name_or_file: str) -> Recipe:
