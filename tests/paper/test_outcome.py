@@ -36,7 +36,7 @@ def outcome() -> Outcome:
         [{"row": "CASM", "LE": 0.361}, {"row": "other", "LE": 0.4, "note": "a, b"}],
         {"": PICTURE, "-class <1>": PICTURE},
         [Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)],
-        further=[Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0", best=True)]])],
+        further=(Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0", best=True)]]),),
     )  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_an_outcome_without_further_tables_is_read(outcome, tmp_path) -> None:
     content = json.loads(path.read_text())
     del content["further"]
     path.write_text(json.dumps(content))
-    assert read_outcome(path) == replace(outcome, further=[])
+    assert read_outcome(path) == replace(outcome, further=())
 
 
 def test_markdown_and_page_mark_the_best_and_the_unseen(outcome, tmp_path) -> None:
