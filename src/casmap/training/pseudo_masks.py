@@ -7,12 +7,15 @@ pseudo-masks have the same mean area as the teacher's masks.
 "edges" fits m(x) to the photo with the guided filter of `casmap.inference.edges`, and steepens it around 0.5. A decoder
 that learns these masks from many photos keeps what is common to them, outlines, and not the errors of each.
 
+"seeds" grows m(x) from the pixels that it is sure of (`seeds.py`), which adds parts of the object that m(x) misses;
+then the filter and the steepening follow, as for "edges".
+
 A large image shows the parts of a large object, a small one the whole: with cam_scales > 1, M_y is the mean over sizes.
 """
 
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +28,7 @@ from torch.nn.functional import interpolate, relu
 
 from casmap.data.batches import normalised, whole_photos
 from casmap.data.photos import PhotoSet
-from casmap.inference.edges import fit_mask
+from casmap.inference.edges import fit_mask, guided
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.reading import reading
@@ -33,10 +36,11 @@ from casmap.models.class_activation import class_activation, min_max
 from casmap.models.classifier import Classifier
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
+from casmap.training.seeds import grow
 
 Indices = npt.NDArray[np.int64]
 
-GRIDS = {"cam": 64, "edges": 96}  # rows and columns of a pseudo-mask, whatever the photo's shape
+GRIDS = {"cam": 64, "edges": 96, "seeds": 96}  # rows and columns of a pseudo-mask, whatever the photo's shape
 BATCH = 16  # photos in a forward pass
 FILE = 256  # masks in a file; a killed run loses at most this many
 FLOOR = 0.05  # added to each factor, so that a factor of 0 does not hide the other
@@ -86,6 +90,8 @@ class PseudoMasks:
         """The function from indices of photos (n,) to their pseudo-masks (n, grid, grid)."""
         if run.recipe.pseudo_masks == "edges":
             return partial(_fitted_masks, photos=photos, teacher=teacher)
+        if run.recipe.pseudo_masks == "seeds":
+            return partial(_grown_masks, photos=photos, encoder=encoder, teacher=teacher, run=run)
         agreements_of = partial(_agreements, photos=photos, encoder=encoder, teacher=teacher, run=run)
         sample, areas = agreements_of(self.wanted[:: math.ceil(len(self.wanted) / CUT_PHOTOS)])
         cut = _cut_for_area(sample, float(areas.mean()))
@@ -98,9 +104,38 @@ def _fitted_masks(chosen: Indices, photos: PhotoSet, teacher: SaliencyMapper) ->
     for _, (images,) in whole_photos(photos, chosen, (teacher.size,), BATCH):
         masks, _ = teacher.masks(images)
         fitted += [fit_mask(mask, image, image) for mask, image in zip(masks, images, strict=True)]
-    side = GRIDS["edges"]
-    small = np.stack([cv2.resize(mask, (side, side), interpolation=cv2.INTER_AREA) for mask in fitted])
-    return steepen(torch.from_numpy(small))
+    return steepen(torch.from_numpy(_resized(fitted, GRIDS["edges"])))
+
+
+@torch.no_grad()
+def _grown_masks(chosen: Indices, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run) -> Tensor:
+    """The teacher's masks, the mean over two sizes, grown from their seeds, fitted and steepened: (n, 96, 96)."""
+    fitted, side = [], teacher.size
+    for _, (images, smaller) in whole_photos(photos, chosen, teacher_sizes(side), BATCH):
+        masks = np.mean([_resized(teacher.masks(each)[0], side) for each in (images, smaller)], axis=0)
+        _, stages = encoder.forward_stages(normalised(images, encoder.mean, encoder.std).to(run.device))
+        grown = grow(torch.from_numpy(masks).to(run.device), stages, side).cpu().numpy()
+        fitted += [guided(mask, image, image) for mask, image in zip(_resized(grown, side), images, strict=True)]
+    return steepen(torch.from_numpy(_resized(fitted, GRIDS["seeds"])))
+
+
+def teacher_sizes(size: int) -> tuple[int, int]:
+    """The sides of the images over which a teacher's masks are averaged: its own size, and about three quarters of it.
+
+    >>> teacher_sizes(288)
+    (288, 224)
+    """
+    return size, max(1, round(0.75 * size / SIZE_MULTIPLE)) * SIZE_MULTIPLE
+
+
+def _resized(masks: Iterable[npt.NDArray[np.float32]], side: int) -> npt.NDArray[np.float32]:
+    """Masks (h, w), reduced by averaging or enlarged by interpolation: (n, side, side)."""
+    return np.stack(
+        [
+            cv2.resize(one, (side, side), interpolation=cv2.INTER_AREA if len(one) > side else cv2.INTER_LINEAR)
+            for one in masks
+        ]
+    ).astype(np.float32)
 
 
 def steepen(masks: Tensor) -> Tensor:

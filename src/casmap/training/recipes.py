@@ -100,8 +100,9 @@ class Recipe:
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
-    pseudo_masks: Literal["cam", "edges"] = _option(
-        "cam", "pseudo-masks: the masks times the label's class activation map (cam), or fitted to edges (edges)")
+    pseudo_masks: Literal["cam", "edges", "seeds"] = _option(
+        "cam", "pseudo-masks: the masks times the label's class activation map (cam), fitted to edges (edges), or "
+        "grown from their sure pixels and fitted (seeds)")
     masks_from: str | None = _option(
         None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
     cam_scales: int = _option(
