@@ -23,7 +23,7 @@ from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.training.pseudo_masks import PseudoMasks
-from casmap.training.recipes import EDGES
+from casmap.training.recipes import SEEDS
 from casmap.training.run import Run
 
 IMAGENET = 1000  # classes: with another number the label's CAM is unknown, and the row "cam" is left out
@@ -41,7 +41,7 @@ def main() -> None:
     row("the masks, as extracted", photos, chosen, lambda index, photo: extracted(mapper, photo))
     for kind in ("edges", "seeds", *(["cam"] if len(photos.classes) == IMAGENET else [])):
         with tempfile.TemporaryDirectory() as scratch:
-            run = Run(scratch, EDGES.replace(pseudo_masks=kind, threads=1))
+            run = Run(scratch, SEEDS.replace(pseudo_masks=kind, threads=1))
             made = PseudoMasks(Path(scratch) / "masks", chosen).make(photos, encoder, mapper, run)
             row(kind, photos, chosen, lambda index, photo, made=made: enlarged(made[index], photo))
 

@@ -203,6 +203,7 @@ def test_rounds_train_on_the_masks_of_the_round_before_and_resume(tmp_path) -> N
     assert result.steps == 0
     assert 0 <= result.masked_accuracy <= 1
     assert last[1]["training"]["area"] == result.area
+    assert last[1]["recipe"]["masks_from"] == "teacher.safetensors"  # without its folder
     weights = [network.decoder.state_dict() for network, _ in (first, last)]
     assert not torch.equal(*(each["mask.weight"] for each in weights))
     (tmp_path / "run" / "mapping.safetensors").unlink()

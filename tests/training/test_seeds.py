@@ -94,7 +94,7 @@ def test_a_pseudo_mask_adds_the_half_of_the_object_that_the_teacher_misses(tmp_p
             masks[:, side // 3 : side * 2 // 3, side // 2 :] = 0.4
             return masks, np.zeros((len(images), 1), np.float32)
 
-    recipe = QUICK.replace(pseudo_masks="seeds", second_stage_steps=1, device="cpu")
+    recipe = QUICK.replace(pseudo_masks="seeds", cam_gate=0, second_stage_steps=1, device="cpu")
     photos, teacher = Bars(classes=4, photos=3, size=64), SaliencyMapper(LeftHalf(), 96)
     torch.manual_seed(0)
     made = PseudoMasks(tmp_path / "masks", np.arange(3)).make(
@@ -106,3 +106,33 @@ def test_a_pseudo_mask_adds_the_half_of_the_object_that_the_teacher_misses(tmp_p
     overlaps = [(mask & bar).sum() / (mask | bar).sum() for mask in (before, after)]
     assert overlaps[0] == pytest.approx(0.5)
     assert overlaps[1] > 0.8
+
+
+def test_the_label_matters_only_with_a_gate(tmp_path) -> None:
+    """With a gate, masks change with the labels, and vanish where M_y is 0; without, they do neither."""
+
+    class Relabelled(Scenes):
+        pass
+
+    class Whole:
+        mean, std, predicts, classes, concurrent = (0.5,) * 3, (0.5,) * 3, False, ["a"], False
+
+        def run(self, images):
+            masks = np.ones((len(images), *images.shape[2:]), np.float32)
+            return masks, np.zeros((len(images), 1), np.float32)
+
+    photos, others = (kind(classes=4, photos=8, size=64) for kind in (Scenes, Relabelled))
+    others.labels = (photos.labels + 1) % 4
+    torch.manual_seed(0)
+    encoder, teacher = Classifier("test_resnet", 4).eval(), SaliencyMapper(Whole(), 64)
+    made = {}
+    for gate in (0.0, 0.5):
+        recipe = QUICK.replace(pseudo_masks="seeds", cam_gate=gate, second_stage_steps=1, device="cpu")
+        for name, some in (("own", photos), ("other", others)):
+            folder = tmp_path / f"{name}-{gate}"
+            masks = PseudoMasks(folder / "masks", np.arange(8)).make(some, encoder, teacher, Run(folder, recipe))
+            made[name, gate] = np.stack([masks[index] for index in range(8)])
+    assert np.array_equal(made["own", 0.0], made["other", 0.0])
+    assert made["own", 0.0].min() == 255  # a mask of ones has no seeds of the background, and stays
+    assert not np.array_equal(made["own", 0.5], made["other", 0.5])
+    assert made["own", 0.5].min() == 0

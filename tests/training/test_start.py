@@ -76,6 +76,15 @@ def test_a_slip_in_an_option_is_reported_before_photos_are_opened(options, messa
         train("no/such/folder", **options)
 
 
+@pytest.mark.parametrize("recipe", ["seeds", "photos", None])
+def test_masks_of_another_mapping_fit_recipes_with_a_second_stage(tmp_path, recipe) -> None:
+    """The options are accepted; what is missing is the photos."""
+    with pytest.raises(UserError, match="There is no"):
+        train(tmp_path / "photos", recipe=recipe, masks_from="shipped", out=tmp_path / "run")
+    with pytest.raises(UserError, match="needs a second stage"):
+        train(tmp_path / "photos", recipe="quick", masks_from="shipped", out=tmp_path / "run")
+
+
 def test_a_folder_becomes_a_mapping_with_all_messages(tmp_path, make_folder, recorder) -> None:
     make_folder(tmp_path / "photos")
     threads = torch.get_num_threads()

@@ -126,7 +126,7 @@ def run_second_stage(
         if not (run.resumed and path.exists()):
             trained, measured = train_second_stage(network, teacher, photos, run, number)
             training = measured | training | {"area": measured["area"]}
-            save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.options(), "training": training})
+            save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.published(), "training": training})
         teacher = SaliencyMapper.load(path, str(run.device))
     return training
 
@@ -184,7 +184,7 @@ def run_algorithm1(
     last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
     training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
-    save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.options(), "training": training})
+    save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.published(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
 

@@ -7,8 +7,9 @@ pseudo-masks have the same mean area as the teacher's masks.
 "edges" fits m(x) to the photo with the guided filter of `casmap.inference.edges`, and steepens it around 0.5. A decoder
 that learns these masks from many photos keeps what is common to them, outlines, and not the errors of each.
 
-"seeds" grows m(x) from the pixels that it is sure of (`seeds.py`), which adds parts of the object that m(x) misses;
-then the filter and the steepening follow, as for "edges".
+"seeds" grows m(x) from the pixels that it is sure of (`seeds.py`), which adds parts of the object that m(x) misses, and
+removes what the CAM of the label excludes: grown * min(1, M_y / gate), with M_y rescaled to 0..1. The filter and the
+steepening follow, as for "edges".
 
 A large image shows the parts of a large object, a small one the whole: with cam_scales > 1, M_y is the mean over sizes.
 """
@@ -32,7 +33,7 @@ from casmap.inference.edges import fit_mask, guided
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.reading import reading
-from casmap.models.class_activation import class_activation, min_max
+from casmap.models.class_activation import class_activation, linear_head, min_max
 from casmap.models.classifier import Classifier
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -111,12 +112,27 @@ def _fitted_masks(chosen: Indices, photos: PhotoSet, teacher: SaliencyMapper) ->
 def _grown_masks(chosen: Indices, photos: PhotoSet, encoder: Classifier, teacher: SaliencyMapper, run: Run) -> Tensor:
     """The teacher's masks, the mean over two sizes, grown from their seeds, fitted and steepened: (n, 96, 96)."""
     fitted, side = [], teacher.size
-    for _, (images, smaller) in whole_photos(photos, chosen, teacher_sizes(side), BATCH):
+    for labels, (images, smaller) in whole_photos(photos, chosen, teacher_sizes(side), BATCH):
         masks = np.mean([_resized(teacher.masks(each)[0], side) for each in (images, smaller)], axis=0)
-        _, stages = encoder.forward_stages(normalised(images, encoder.mean, encoder.std).to(run.device))
-        grown = grow(torch.from_numpy(masks).to(run.device), stages, side).cpu().numpy()
-        fitted += [guided(mask, image, image) for mask, image in zip(_resized(grown, side), images, strict=True)]
+        inputs = normalised(images, encoder.mean, encoder.std).to(run.device)
+        logits, stages, features = encoder.forward_features(inputs)
+        grown = grow(torch.from_numpy(masks).to(run.device), stages, side)
+        if run.recipe.cam_gate:
+            weights = linear_head(encoder, features, logits).weight[labels.to(run.device)]
+            grown = gated(grown, torch.einsum("nkhw,nk->nhw", features, weights), run.recipe.cam_gate)
+        enlarged = _resized(grown.cpu().numpy(), side)
+        fitted += [guided(mask, image, image) for mask, image in zip(enlarged, images, strict=True)]
     return steepen(torch.from_numpy(_resized(fitted, GRIDS["seeds"])))
+
+
+def gated(masks: Tensor, cams: Tensor, gate: float) -> Tensor:
+    """Masks (N, h, w) times min(1, M / gate), where M is the CAM (N, h', w') without negative values, rescaled to 0..1.
+
+    >>> gated(torch.ones(1, 1, 3), torch.tensor([[[-2.0, 0.5, 10.0]]]), gate=0.1)
+    tensor([[[0.0000, 0.5000, 1.0000]]])
+    """
+    enlarged = interpolate(min_max(relu(cams))[:, None], masks.shape[1:], mode="bilinear")[:, 0]
+    return masks * (enlarged / gate).clamp(max=1)
 
 
 def teacher_sizes(size: int) -> tuple[int, int]:

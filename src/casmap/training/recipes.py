@@ -27,7 +27,10 @@ REMOVED: dict[str, tuple[Any, str]] = {
 }
 
 # Options that 0.1.0 did not have: the value without effect.
-ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0}
+ADDED: dict[str, Any] = {
+    "erase": "pixels", "sharpness": 0.0, "pseudo_masks": "cam", "cam_gate": 0.1, "masks_from": None, "cam_scales": 1,
+    "second_stage_rounds": 1,
+}  # fmt: skip
 
 # The groups of options, by their first option: in `--help` and in the documentation.
 GROUPS = {
@@ -103,6 +106,9 @@ class Recipe:
     pseudo_masks: Literal["cam", "edges", "seeds"] = _option(
         "cam", "pseudo-masks: the masks times the label's class activation map (cam), fitted to edges (edges), or "
         "grown from their sure pixels and fitted (seeds)")
+    cam_gate: float = _option(
+        0.1, "pseudo-masks from seeds fade where the label's class activation map is below this share of its maximum; "
+        "0: no label is used", 0, 1)
     masks_from: str | None = _option(
         None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
     cam_scales: int = _option(
@@ -190,6 +196,15 @@ class Recipe:
         last = {name: options.pop(name) for name in ("unreadable", "checkpoint_every")}
         return options | {name: accepted for name, (accepted, _) in REMOVED.items()} | last
 
+    def published(self) -> dict[str, Any]:
+        """All options as they are saved with a mapping: files by name only, because folders are private.
+
+        >>> PHOTOS.replace(masks_from="/home/me/runs/first/mapping.safetensors").published()["masks_from"]
+        'mapping.safetensors'
+        """
+        files = {name: Path(path).name for name in ("masks_from", "weights") if (path := getattr(self, name))}
+        return self.options() | files
+
     def total_steps(self, photos: int) -> int:
         """The number of steps of Algorithm 1 for this number of photos; none with masks_from."""
         if self.masks_from is not None:
@@ -250,7 +265,11 @@ PHOTOS = Recipe(
 EDGES = dataclasses.replace(
     PHOTOS, masks_from="shipped", pseudo_masks="edges", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
 )
-RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "edges": EDGES}
+# Learn the masks of the shipped mapping, grown from their seeds and fitted to edges: entry 52 of docs/experiments.md.
+SEEDS = dataclasses.replace(
+    PHOTOS, masks_from="shipped", pseudo_masks="seeds", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
+)
+RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "edges": EDGES, "seeds": SEEDS}
 
 
 def read_recipe(name_or_file: str) -> Recipe:

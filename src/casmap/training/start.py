@@ -19,7 +19,7 @@ from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
-from casmap.training.recipes import REMOVED, Recipe, current_names, read_recipe
+from casmap.training.recipes import PHOTOS, REMOVED, Recipe, current_names, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
 from casmap.training.second_stage import check_has_cam
 
@@ -83,7 +83,7 @@ def _prepare(
     """The photos, the run and, if the recipe was chosen, the times of its steps; joins the processes of torchrun."""
     labels = options.pop("boxes", None) if labels is None else labels  # the name in 0.1.0
     options = current_names(options)
-    Recipe().replace(**options)  # report a wrong option before photos are opened
+    _check(recipe_name, options)
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         saved, torchrun = folder / "recipe.json", folder / TORCHRUN
         restarted = processes.restarted and torchrun.exists() and torchrun.read_bytes() == torchrun_id().encode()
@@ -118,6 +118,15 @@ def _prepare(
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
         run.warnings += warnings
         yield photos, run, times
+
+
+def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
+    """Report a wrong option before photos are opened."""
+    if recipe_name is not None:
+        read_recipe(os.fspath(recipe_name)).replace(**options)
+    else:  # whichever recipe is chosen, masks_from comes with its second stage
+        steps = {"second_stage_steps": PHOTOS.second_stage_steps} if options.get("masks_from") else {}
+        Recipe().replace(**steps | options)
 
 
 def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet, list[str]]:
