@@ -21,6 +21,8 @@ DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.M | re.S)
 ARGUMENT = re.compile(r"(?<=[.)])\s+(?=[a-z_]+(?:, [a-z_]+)*: )")  # "data: a folder. out: the run's folder."
 # What must not break across lines: an option, and in a table an interval or a date.
 OPTION = re.compile(r"<code>(-[^<]{1,30})</code>")
+CODE = re.compile(r"<code>.*?</code>", re.S)
+OPTION_NAME = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 CELL = re.compile(r"<td.*?</td>", re.S)
 NUMBERS = re.compile(r"\[[−+\d.,]+ [−+\d.,]+\]|\d{4}-\d\d-\d\d")
 STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
@@ -56,6 +58,7 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def on_page_content(html: str, **_: Any) -> str:
     """Keep options, intervals and dates on one line."""
     html = OPTION.sub(r'<code class="unbroken">\1</code>', html)
+    html = CODE.sub(lambda code: OPTION_NAME.sub(r'<span class="unbroken">\g<0></span>', code[0]), html)
     return CELL.sub(lambda cell: NUMBERS.sub(r'<span class="unbroken">\g<0></span>', cell[0]), html)
 
 

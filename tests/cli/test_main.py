@@ -144,6 +144,34 @@ def test_without_a_command_help_is_printed(fresh):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("extract", "Missing argument 'photos'. See casmap extract --help."),
+        ("extract a.jpg --threshold 2", "--threshold must be at most 1, not 2."),
+        ("extract a.jpg --threshold -1", "--threshold must be at least 0, not -1."),
+        ("extract a.jpg --alpha much", "--alpha must be a number, not much."),
+        ("extract a.jpg --batch 1.5", "--batch must be a whole number, not 1.5."),
+        ("extract a.jpg --edges fuzzy", "--edges must be one of sharp, smooth, not fuzzy."),
+        ("extract a.jpg --window 40", "Option '--window' requires 2 arguments."),
+        ("extract a.jpg --workers 2", "--address and --workers need --ray: add --ray, or remove them."),
+        ("annotate a.jpg --format pdf", "yolo, yolo-seg, not pdf."),
+        ("annotate a.jpg", "Missing option '--format'. Choose from: coco, csv, cvat,"),
+        ("train pets --steps ten", "--steps must be a whole number, not ten."),
+        ("train pets more", "(more). See casmap train --help."),
+        ("serve --port 99999", "--port must be at most 65535, not 99999."),
+        ("study evidence --seeds one", "--seeds must be a whole number, not one."),
+        ("data chek", "No such command 'chek'"),
+        ("extract a.jpg --treshold 1", "No such option: --treshold"),
+        ("--versio", "No such option: --versio"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_with_its_value(casmap, arguments, said):
+    sentence = casmap(*arguments.split()).sentence()
+    assert said in sentence
+    assert "Input should" not in sentence
+
+
+@pytest.mark.parametrize(
     ("command", "module", "named", "extras"),
     [
         ("serve --no-browser", "fastapi", "casmap serve needs the extra 'serve'", ["serve"]),
@@ -442,10 +470,12 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
         (["pets", "--boxes", "nowhere.csv"], "nowhere.csv"),
         (["pets", "--boxes", "pets/cat/0.png"], "0.png"),
         (["pets", "--masks", "nowhere"], "nowhere"),
+        (["pets", "--boxes", "head.csv", "--unseen"], "in what was given (boxes from a CSV file)"),
     ],
     ids=" ".join,
 )
 def test_evaluate_refuses_what_it_cannot_measure(casmap, pets, mapping, arguments, word, files):
+    (pets.parent / "head.csv").write_text("file,xmin,ymin,xmax,ymax\n")
     before = files(pets.parent)
     assert word in casmap("evaluate", *arguments, "--mapping", mapping, "--json", "all.json").sentence()
     assert files(pets.parent) == before
@@ -489,6 +519,7 @@ def test_a_file_is_neither_a_data_set_nor_an_output_folder(casmap, pets, mapping
     assert "0.png is a file: give the folder" in casmap("train", "pets/cat/0.png", *QUICK).sentence()
     done = casmap("extract", "pets", "--mapping", mapping, "--out", "pets/cat/0.png")
     assert "0.png is a file: give a folder to write to" in done.sentence()
+    assert "0.png is a file: give a folder to write to" in casmap("demo", "--out", "pets/cat/0.png").sentence()
 
 
 @pytest.mark.parametrize("data", ["nowhere", "no [photos] here", "no[/where]"])
@@ -530,8 +561,8 @@ def test_train_names_an_unreadable_photo(casmap, pets, tmp_path):
         (["--recipe", "nowhere"], "nowhere"),
         (["--recipe", "bad.toml"], "bad.toml"),
         (["--recipe", "bad.yaml"], "bad.yaml"),
-        (["--recipe", "unknown.toml"], "colour"),
-        (["--recipe", "typed.yaml"], "steps"),
+        (["--recipe", "unknown.toml"], "In the recipe unknown.toml: There is no option 'colour'"),
+        (["--recipe", "typed.yaml"], "In the recipe typed.yaml: --steps must be a whole number, not 'ten'."),
         (["--classifier", "nowhere"], "nowhere"),
         (["--classifier", "bad.toml"], "bad.toml"),
         (["--weights", "nowhere"], "nowhere"),
@@ -746,5 +777,5 @@ def test_export_refuses_a_classifier_and_a_mapping_that_is_exported_already(
     exported, casmap, classifier, tmp_path, files
 ):
     assert "not a casmap mapping" in casmap("export", classifier, "--out", "x.onnx").sentence()
-    assert "mapping.onnx" in casmap("export", exported[0] / "mapping.onnx", "--out", "x.onnx").sentence()
+    assert "is an ONNX file already" in casmap("export", exported[0] / "mapping.onnx", "--out", "x.onnx").sentence()
     assert files(tmp_path) == []

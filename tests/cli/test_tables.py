@@ -108,3 +108,12 @@ def test_a_correction_is_told_by_class_the_worst_first(told) -> None:
     assert "Mapping: new/mapping.safetensors" in said
     print_correction(CorrectionResult(before))
     assert said.count("Mapping:") == told.file.getvalue().count("Mapping:") == 1
+
+
+def test_a_correction_that_gains_nothing_says_so(told, capsys) -> None:
+    before = Agreement(["a", "b"], ["cat", "dog"], np.array([0.2, 0.1]))
+    better = Agreement(["a", "b"], ["cat", "dog"], np.array([0.2, 0.2]))
+    print_correction(CorrectionResult(before, better, Path("new/mapping.safetensors")))
+    assert capsys.readouterr().err == ""
+    print_correction(CorrectionResult(before, before, Path("new/mapping.safetensors")))
+    assert "The IoU did not rise: train for more steps (--steps)" in capsys.readouterr().err

@@ -33,6 +33,11 @@ def test_without_a_hub_weights_are_out_of_reach_and_the_sentence_says_what_to_do
     assert "pretrained=False" in sentence
 
 
+def test_an_unknown_name_is_not_taken_for_weights_that_cannot_be_downloaded() -> None:
+    with pytest.raises(UserError, match=r"^timm has no backbone 'resnet19': choose another, such as .*resnet18"):
+        source_of("resnet19").missing_weights("resnet19")
+
+
 def test_a_hub_that_answers_will_do(monkeypatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *_, **__: socket.socket())
     assert weights_reachable("resnet18")

@@ -39,7 +39,7 @@ def test_for_a_folder_of_pngs_every_option_is_chosen_and_explained(tmp_path, mak
     assert first_steps.startswith("first_steps = 200: training steps of f(0), the initial classifier")
     assert steps.startswith("steps = 200: steps of Algorithm 1, ")
     assert steps.endswith("(the minimum)")  # no time limit that the run might not keep
-    assert "L100 keeps the classifier of every 100th step (here one in 6" in thinning
+    assert "L100 keeps the classifier of every 100th step (here one step in 6: period=6)" in thinning
     assert area.startswith("area = 0.5: share of a photo")
 
 

@@ -67,7 +67,7 @@ def test_unavailable_weights_are_reported_before_training(tmp_path, make_folder)
     [
         ({"aera": 0.4}, r"no option 'aera'; did you mean area\?"),
         ({"area": 4.0}, "area must be between"),
-        ({"backbone": 3}, "The option backbone cannot be 3"),
+        ({"backbone": 3}, "backbone must be text, not 3"),
         ({"compile": True}, "The option compile was removed in casmap 0.2.0"),
     ],
 )

@@ -53,7 +53,7 @@ def correct(
     masks: Masks = None, split: Split = None, out: Out = Path("runs/corrected"),
     steps: Annotated[int, typer.Option(min=0, help="training steps; 0 only measures")] = 150,
 ) -> None:  # fmt: skip
-    """Measure masks against corrected annotations, and train the decoder on them to improve all other photos."""
+    """Measure masks against corrected annotations, and fine-tune the mapping's decoder on them."""
     from casmap.tools.correct import correct
 
     photos, mapping = photos_and_mapping("correct", data, mapping)

@@ -31,7 +31,7 @@ def extract(
     threshold: Threshold = None,
     alpha: Alpha = None,
     edges: Edges = "sharp",
-    batch: Annotated[int, typer.Option(min=1, help="photos per batch of a core")] = 8,
+    batch: Annotated[int, typer.Option(min=1, help="photos per batch, on each core")] = 8,
     device: Annotated[str, typer.Option(help="cpu, or cuda or mps if the runtime of the mapping supports it")] = "cpu",
     window: Annotated[
         tuple[float, float] | None,
@@ -45,6 +45,8 @@ def extract(
 
     Unreadable photos are skipped and listed; the exit code is then 1.
     """
+    if not ray and (address is not None or workers is not None):
+        raise UserError("--address and --workers need --ray: add --ray, or remove them.")
     if ray:
         if everything or cutout or window is not None or device != "cpu":
             raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --cutout, --window and --device.")
@@ -91,7 +93,7 @@ def annotate(
     rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
         str | None,
-        typer.Option(help="label-studio: text before the file name in a photo's URL (default: for local files)"),
+        typer.Option(help="label-studio: text before the file name in a photo's URL (default: local files)"),
     ] = WriteOptions.prefix,
     val: Annotated[
         float, typer.Option(min=0, max=1, help="yolo: share of the photos in the validation split")

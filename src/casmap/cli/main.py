@@ -17,6 +17,7 @@ from casmap.cli.extract_commands import annotate, extract
 from casmap.cli.study_commands import study
 from casmap.cli.tool_commands import demo, doctor, export, serve
 from casmap.cli.train_commands import classifier, train
+from casmap.cli.usage import Commands
 from casmap.errors import Stopped, UserError, command_line
 from casmap.install_hint import install_hint
 from casmap.io.memory import reuse_memory
@@ -29,7 +30,7 @@ PANELS = {
     "Research": (demo,),
     "Help": (doctor,),
 }
-app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False)
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from casmap.cli.console import console
+from casmap.cli.console import complain, console
 from casmap.io.names import escaped
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WIDE = 160  # columns that a terminal needs to show a study's full table instead
 MARKS = {"best": "bold", "unseen": "italic dim"}  # styles of cells
 GB = 1e9
 SHOWN = 10  # photo names printed for each kind of problem
+LEAST_GAIN = 0.001  # of the IoU by corrections: what the table can show
 FEWEST = 3  # smallest classes that are listed
 
 
@@ -123,6 +124,11 @@ def print_correction(found: "CorrectionResult") -> None:
         console.print(
             f"Mapping: {found.mapping}\nIt was trained on the corrected photos: evaluate it on other photos.",
             soft_wrap=True,
+        )
+    if found.after is not None and found.after.ious.mean() - found.before.ious.mean() < LEAST_GAIN:
+        complain(
+            "The IoU did not rise: train for more steps (--steps), or train a better mapping first (casmap train), "
+            "because a mapping that marks nearly everything or nothing cannot be corrected."
         )
 
 

@@ -65,6 +65,11 @@ def annotated_indices(photos: PhotoSet) -> list[int]:
     """The indices of the photos that have a box or a mask; an error if there is none."""
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
     if not found:
+        if sources := getattr(photos, "sources", ()):  # of a folder: annotations and masks that were given
+            raise UserError(
+                f"No photo has a box or a mask in what was given ({', '.join(sources)}), so there is nothing to "
+                "evaluate against: compare the file names with casmap data check."
+            )
         raise UserError(
             "None of these photos has a box or a mask, so there is nothing to evaluate against: add "
             f"{option('boxes')} or {option('masks')}."

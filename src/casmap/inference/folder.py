@@ -34,7 +34,11 @@ from casmap.version import __version__
 
 @dataclass(frozen=True)
 class Extraction:
-    """The result of `extract`: maps written, maps without an object, and the error of each skipped photo."""
+    """The result of `extract`.
+
+    out: the folder. written: the number of maps. empty: how many of them have no object. skipped: one sentence for each
+    photo that could not be mapped.
+    """
 
     out: Path
     written: int

@@ -32,8 +32,8 @@ def locked(folder: Path, reporter: Reporter = SILENT) -> Iterator[None]:
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         held = _acquire(folder / LOCK, reporter)
     except OSError as error:
-        if folder.is_file():
-            raise UserError(f"{folder} is a file: give a folder to write to ({option('out')}).") from error
+        if file := next((path for path in (folder, *folder.parents) if path.is_file()), None):
+            raise UserError(f"{file} is a file: give a folder to write to.") from error
         raise UserError(f"Cannot write to {folder}: {error.strerror or error}.") from error
     try:
         yield

@@ -129,7 +129,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The tensors of any safetensors file, and its metadata."""
     if Path(path).is_dir():
         raise UserError(f"{path} is a folder: give a file in it, such as {Path(path) / 'mapping.safetensors'}.")
-    with reading(path, f"{path} is not a readable safetensors file."), safe_open(str(path), framework="pt") as file:
+    damaged = f"{path} is not a readable safetensors file: give one that casmap train wrote, or weights in this format."
+    with reading(path, damaged), safe_open(str(path), framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
 
 

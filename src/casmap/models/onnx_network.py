@@ -54,7 +54,7 @@ def load_onnx(path: str | Path, device: str = "cpu", threads: int | None = None)
         # A fallback prints messages and fails again.
         session = onnxruntime.InferenceSession(str(path), options, providers=[provider], enable_fallback=0)
     except Exception as error:  # a broken file can raise anything
-        raise UserError(f"{path} is not a readable ONNX file.") from error
+        raise UserError(f"{path} is not a readable ONNX file: give a mapping that casmap export wrote.") from error
     with reading(path, f"{path} is an ONNX file, but not a mapping that casmap wrote."):
         about = json.loads(session.get_modelmeta().custom_metadata_map[KEY])
         names = [item.name for item in (*session.get_inputs(), *session.get_outputs())]

@@ -66,6 +66,8 @@ def export(
     path = Path(out or Path(mapping).with_suffix(".onnx"))
     if path.suffix != ".onnx":
         raise UserError(f"The name of an ONNX file must end in .onnx, not {path.name!r}.")
+    if Path(mapping).suffix == ".onnx":
+        raise UserError(f"{mapping} is an ONNX file already: give the .safetensors file that casmap train wrote.")
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split) if data else None
     export_onnx(*load_mapping(mapping), path, half)
     size = path.stat().st_size

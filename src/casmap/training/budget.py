@@ -115,7 +115,8 @@ def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -
     }
     if (every := recipe.thinning.removeprefix("L")).isdecimal():
         meanings["thinning"] += f"; {recipe.thinning} keeps the classifier of every {every}th step"
-        reasons["thinning"] = f"here one in {recipe.period}: the option period" if recipe.period else ""
+        often = "every step" if recipe.period == 1 else f"one step in {recipe.period}"
+        reasons["thinning"] = f"here {often}: {option('period', recipe.period)}" if recipe.period else ""
     if recipe.area is None:
         meanings["lambda_r"] = "weight of a mask's area; a higher weight makes smaller masks"
     else:

@@ -56,9 +56,9 @@ class Recipe:
 
     # fmt: off
     backbone: str = _option("resnet50.tv_in1k",
-        f"network of the classifier, by name; sources: {', '.join(BACKBONE_SOURCES.names)} (.tv_in1k: torchvision's)")
+        f"network of the classifier, such as resnet50 or lite0; from: {', '.join(BACKBONE_SOURCES.names)}")
     pretrained: bool = _option(True,
-        "start from ImageNet weights (lite0 to lite2: of an installed package; others: of timm's hub)")
+        "start from ImageNet weights (lite0 to lite2: from an installed package; others: from timm's hub)")
     weights: str | None = _option(None, "start from the backbone's weights in this safetensors file")
     encoder: Literal["shared", "separate", "first"] = _option(
         "shared", "encoder of the mapping: f itself, a separate one (Table 2, rows i-k), or f(0), unchanged")
@@ -110,16 +110,16 @@ class Recipe:
         0.1, "pseudo-masks from seeds fade where the label's class activation map is below this share of its maximum; "
         "0: no label is used", 0, 1)
     masks_from: str | None = _option(
-        None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
+        None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: casmap's own)")
     cam_scales: int = _option(
-        1, "number of image sizes over which class activation maps are averaged: cam_size, each next one / √2", 1, 5)
+        1, "number of image sizes whose class activation maps are averaged: cam_size, each next smaller by √2", 1, 5)
     second_stage_rounds: int = _option(
-        1, "rounds of the second stage: from the second on, with the masks of the round before (self-training)", 1, 9)
+        1, "rounds of the second stage; each further round learns the masks of the previous one (self-training)", 1, 9)
     algorithm_size: int | None = _option(
         None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
     first_steps: int | None = _option(
-        None, "steps of training f(0), the initial classifier (default: first_epochs; 0: fit its head)", 0, 10**9)
+        None, "steps of training f(0), the initial classifier (0: only fit its head; default: first_epochs)", 0, 10**9)
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
@@ -292,7 +292,13 @@ def read_recipe(name_or_file: str) -> Recipe:
     base = changes.pop("recipe", "paper")
     if not isinstance(base, str) or base not in RECIPES:
         raise UserError(f"The key recipe in {path} is {shown(base)}: choose from {', '.join(RECIPES)}.")
-    return RECIPES[base].replace(**changes)
+    try:
+        return RECIPES[base].replace(**changes)
+    except UserError as error:
+        raise UserError(f"In the recipe {path}: {error}") from error
+
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}  # for messages
 
 
 def _typed(name: str, value: Any, wanted: Any) -> Any:
@@ -304,6 +310,6 @@ def _typed(name: str, value: Any, wanted: Any) -> Any:
         with suppress(ValueError):
             return float(value)
     if type(value) not in kinds:  # exact types: True is not an int here
-        types = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        raise UserError(f"The option {option(name)} cannot be {shown(value)}: its type is {types}.")
+        wanted = " or ".join(WORDS[kind] for kind in kinds if kind is not type(None))
+        raise UserError(f"{option(name)} must be {wanted}, not {shown(value)}.")
     return value

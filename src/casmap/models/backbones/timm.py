@@ -18,9 +18,7 @@ TIMEOUT = 3.0  # seconds; the hub's client would retry for most of a minute
 
 def build(name: str, classes: int, pretrained: bool) -> Backbone:
     """The timm model, for images of any size if the architecture allows it."""
-    if not timm.is_model(name.split(".")[0]):
-        near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
-        raise UserError(f"timm has no backbone {shown(name)}: choose another, such as {near}.")
+    check_name(name)
     network: Any
     try:
         # Transformers need this argument to accept other sizes; other architectures do not have it.
@@ -33,6 +31,13 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
         raise UserError(f"The timm backbone {name!r} does not return intermediate features: choose another.")
     config, stages = network.pretrained_cfg, _stages_before_downscaling(network.feature_info)
     return Backbone(network, tuple(config["mean"]), tuple(config["std"]), config["input_size"][-1], stages)
+
+
+def check_name(name: str) -> None:
+    """Raise UserError, with similar names, if timm has no such architecture."""
+    if not timm.is_model(name.split(".")[0]):
+        near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
+        raise UserError(f"timm has no backbone {shown(name)}: choose another, such as {near}.")
 
 
 def _stages_before_downscaling(feature_info: Any) -> list[int]:
@@ -75,7 +80,13 @@ def _weights_reachable(name: str) -> bool:
     return True
 
 
+def _missing_weights(name: str) -> str:
+    check_name(name)
+    return BackboneSource.missing_weights(name)
+
+
 BACKBONE_SOURCES.register("timm")(BackboneSource(
-    owns=lambda name: True, build=build, weights_reachable=_weights_reachable, origin="timm's pretrained weights",
+    owns=lambda name: True, build=build, weights_reachable=_weights_reachable, missing_weights=_missing_weights,
+    origin="timm's pretrained weights",
     pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
 ))  # fmt: skip
