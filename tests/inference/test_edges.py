@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from casmap.errors import UserError
 from casmap.inference import edges
-from casmap.inference.edges import EPSILON, STEP, WINDOW, check_edges, coefficients, fit_mask, guided
+from casmap.inference.edges import EPSILON, STEP, check_edges, coefficients, fit_mask, guided, radius_of
 
 SIDE = 16
 masks = hnp.arrays(np.float32, (SIDE, SIDE), elements=st.floats(0, 1, width=32))
@@ -30,7 +30,7 @@ def windows(values, radius):
 
 def slow(mask, image):
     """The guided filter by its definition, without box filters, elimination or float32."""
-    radius, colours = round(WINDOW * len(mask)), image / 255
+    radius, colours = radius_of(mask), image / 255
     around_m = windows(mask.astype(np.float64), radius)
     around = np.stack([windows(colours[..., c], radius) for c in range(3)], axis=-2)  # (S, S, 3, n)
     a, b = np.zeros((*mask.shape, 3)), np.zeros(mask.shape)
@@ -56,19 +56,39 @@ def test_the_filter_is_exact_enough_for_colours_that_hardly_differ():
     np.testing.assert_allclose(guided(mask, grey, grey), slow(mask, grey), atol=1e-3)
 
 
-def test_the_radius_is_32_pixels_at_224():
+def test_windows_have_the_radius():
     mask = np.zeros((224, 224), np.float32)
     mask[112, 112] = 1
-    *_, b = coefficients(mask, np.full((224, 224, 3), 50, np.uint8))  # a mean of means: of all within 64 pixels
+    *_, b = coefficients(mask, np.full((224, 224, 3), 50, np.uint8), 32)  # a mean of means: of all within 64 pixels
     rows, columns = np.nonzero(b > 1e-9)
     assert (rows.min(), rows.max(), columns.min(), columns.max()) == (48, 176, 48, 176)
+
+
+def test_the_radius_follows_the_size_of_the_object():
+    """By hand: a fifth of the side of a square object, whatever the size of the image around it."""
+    for side in (224, 448):
+        mask = np.zeros((side, side), np.float32)
+        mask[40:140, 60:160] = 1
+        assert radius_of(mask) == 20
+        assert radius_of(mask / 4) == 10
+
+
+def test_a_small_object_does_not_fade():
+    """A bird of two colours before leaves of many: in windows of the whole photo its mask would fall below 0.5."""
+    rng = np.random.default_rng(0)
+    photo = rng.integers(0, 256, (28, 28, 3), np.uint8).repeat(8, axis=0).repeat(8, axis=1)
+    mask = np.zeros((224, 224), np.float32)
+    mask[96:128, 96:128], photo[96:112, 96:128], photo[112:128, 96:128] = 0.8, (120, 80, 60), (90, 100, 110)
+    wide = coefficients(mask, photo, 32)
+    faded = sum(a * (photo[..., c] / 255) for c, a in enumerate(wide[:3])) + wide[3]
+    assert faded[100:124, 100:124].mean() < 0.5 < guided(mask, photo, photo)[100:124, 100:124].min()
 
 
 def test_coefficients_are_applied_at_the_size_of_the_photo():
     """By hand: the interpolated coefficients, times the colours of the photo."""
     mask, square = random_pair()
     photo = np.random.default_rng(1).integers(0, 256, (20, 31, 3), np.uint8)
-    *a, b = (cv2.resize(one, (31, 20)) for one in coefficients(mask, square))
+    *a, b = (cv2.resize(one, (31, 20)) for one in coefficients(mask, square, radius_of(mask)))
     expected = sum(a[c] * (photo[..., c] / 255) for c in range(3)) + b
     np.testing.assert_allclose(guided(mask, square, photo), np.clip(expected, 0, 1), atol=1e-5)
 
@@ -94,7 +114,7 @@ def test_a_constant_mask_stays_constant(value, photo):
 @given(masks, st.tuples(*[st.integers(0, 255)] * 3))
 def test_with_a_constant_photo_the_filter_is_a_mean_of_means(mask, colour):
     photo = np.full((SIDE, SIDE, 3), colour, np.uint8)
-    radius = round(WINDOW * SIDE)
+    radius = radius_of(mask)
     expected = windows(windows(mask.astype(np.float64), radius).mean(axis=-1), radius).mean(axis=-1)
     np.testing.assert_allclose(guided(mask, photo, photo), expected, atol=1e-5)
 
@@ -102,7 +122,7 @@ def test_with_a_constant_photo_the_filter_is_a_mean_of_means(mask, colour):
 @given(masks, masks, photos, st.floats(0, 1))
 def test_the_filter_is_affine_in_the_mask(one, other, photo, share):
     mixed = np.float32(share) * one + np.float32(1 - share) * other
-    first, second, both = (coefficients(mask, photo) for mask in (one, other, mixed))
+    first, second, both = (coefficients(mask, photo, 2) for mask in (one, other, mixed))
     for x, y, z in zip(first, second, both, strict=True):
         np.testing.assert_allclose(z, share * x + (1 - share) * y, atol=0.02)
 

@@ -19,7 +19,7 @@ Edges = Literal["sharp", "smooth"]
 Floats = npt.NDArray[np.float32]
 
 STEP = 4  # pixels along a side of the network's input for which the decoder computes one value
-WINDOW = 32 / 224  # radius of the filter's windows, as a share of the mask's side
+WINDOW = 0.2  # radius of the filter's windows, as a share of the side of a square that is as large as the object
 EPSILON = 1e-4  # variance, for colours in 0..1: what differs by less in a window is no edge
 # Pixels of a photo to which the coefficients are applied. Larger photos get the mask of a reduced copy, enlarged: the
 # filter needs 20 bytes for each pixel, and a photo may have hundreds of millions.
@@ -72,18 +72,29 @@ def guided(mask: Mask, square: Image, photo: Image) -> Mask:
     np.float32(0.25)
     """
     height, width = photo.shape[:2]
-    *factors, filtered = (_enlarged(one, width, height) for one in coefficients(mask, square))
+    *factors, filtered = (_enlarged(one, width, height) for one in coefficients(mask, square, radius_of(mask)))
     for factor, colour in zip(factors, cv2.split(photo), strict=True):
         cv2.add(filtered, cv2.multiply(factor, colour, dst=factor, scale=1 / 255, dtype=cv2.CV_32F), dst=filtered)
     return np.clip(filtered, 0, 1, out=filtered)
 
 
-def coefficients(mask: Mask, image: Image) -> list[Floats]:
+def radius_of(mask: Mask) -> int:
+    """The radius of the filter's windows for a mask (S, S), whose sum is the area of the object.
+
+    Windows grow with the object. In windows that are much larger, a small object would fade into its background.
+
+    >>> radius_of(np.ones((100, 100), np.float32)), radius_of(np.zeros((100, 100), np.float32))
+    (20, 1)
+    """
+    return max(1, round(WINDOW * float(mask.sum(dtype=np.float64)) ** 0.5))
+
+
+def coefficients(mask: Mask, image: Image, radius: int) -> list[Floats]:
     """The guided filter's coefficients for a mask (S, S) and an image (S, S, 3): ā of each channel, and b̄, all (S, S).
 
     Windows that reach beyond the border continue with the image mirrored there.
     """
-    side = 2 * max(1, round(WINDOW * len(mask))) + 1
+    side = 2 * radius + 1
 
     def mean(values: Floats) -> Floats:
         return np.asarray(cv2.blur(values, (side, side), borderType=cv2.BORDER_REFLECT), np.float32)
