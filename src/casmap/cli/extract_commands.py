@@ -30,7 +30,7 @@ def extract(
     overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
     threshold: Threshold = None,
     alpha: Alpha = None,
-    edges: Edges = "sharp",
+    edges: Edges = None,
     batch: Annotated[int, typer.Option(min=1, help="photos per batch of a core")] = 8,
     device: Annotated[str, typer.Option(help="cpu, or cuda or mps if the runtime of the mapping supports it")] = "cpu",
     window: Annotated[
@@ -52,8 +52,8 @@ def extract(
 
         with if_stopped(f"Stopped: the finished parts are in {out}; run the same command to continue."):
             done = extract_on_ray(
-                photos, mapping=mapping, out=out, alpha=alpha, threshold=threshold, edges=edges, address=address,
-                workers=workers, reporter=reporter,
+                photos, mapping=mapping, out=out, alpha=alpha, threshold=threshold, edges=edges or "sharp",
+                address=address, workers=workers, reporter=reporter,
             )  # fmt: skip
     else:
         from casmap.inference.folder import extract as extract_folder
@@ -79,6 +79,10 @@ def annotate(
         FormatName, typer.Option("--format", help="format to write; yolo: boxes, yolo-seg: polygons, masks: PNG files")
     ],
     mapping: Mapping = None,
+    maps: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="instead of --mapping: heatmaps of another program, PNG, NPY or NPZ"),
+    ] = None,
     out: Out = Path("annotations"),
     classes: Annotated[
         Classes, typer.Option(help="class of an object: folder of the photo, predicted by the mapping, or none")
@@ -87,7 +91,7 @@ def annotate(
     min_area: Annotated[float, typer.Option(min=0, max=1, help="smallest object, as a share of the photo")] = 0.01,
     threshold: Threshold = None,
     alpha: Alpha = None,
-    edges: Edges = "sharp",
+    edges: Edges = None,
     rle: Annotated[bool, typer.Option("--rle", help="coco: write exact run-length masks instead of polygons")] = False,
     prefix: Annotated[
         str | None,
@@ -104,7 +108,7 @@ def annotate(
     from casmap.tools.annotate import annotate as annotate_photos
 
     result = annotate_photos(
-        photos, format=form, mapping=mapping, out=out, classes=classes, objects=objects, min_area=min_area,
+        photos, format=form, mapping=mapping, maps=maps, out=out, classes=classes, objects=objects, min_area=min_area,
         alpha=alpha, threshold=threshold, edges=edges, rle=rle, prefix=prefix, val=val, reporter=reporter,
     )  # fmt: skip
     count = sum(len(photo.objects) for photo in result.photos)
