@@ -1,6 +1,7 @@
 """Label Studio's brush masks, compared with its own converter."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,3 +74,14 @@ def test_masks_of_an_export_are_read(photos, tmp_path) -> None:
     found = data.annotation(data.names.index("cat/1.jpg"))
     np.testing.assert_array_equal(found.mask == 255, mask)
     assert found.boxes.tolist() == [[30.0, 10.0, 50.0, 20.0]]
+
+
+def test_a_mask_that_a_person_painted_is_read_as_label_studio_does() -> None:
+    """An export of Label Studio 1.23.2: casmap's mask of a cat, and a stroke of the brush in the browser."""
+    exported = json.loads((Path(__file__).parent / "label_studio_painted.json").read_text())
+    (region,) = exported[0]["annotations"][0]["result"]
+    size, rle = (region["original_width"], region["original_height"]), region["value"]["rle"]
+    mask = decode_brush(rle, size)
+    np.testing.assert_array_equal(mask, brush.decode_rle(rle).reshape(*size[::-1], 4)[..., 3] > 0)
+    assert mask[100, 407:419].all()  # the stroke
+    assert not mask[100, 419:].any()
