@@ -37,14 +37,33 @@ def extract(
         tuple[float, float] | None,
         typer.Option(metavar="CENTRE WIDTH", help="grey-level window for DICOM (default: the one in the file)"),
     ] = None,
+    every: Annotated[int, typer.Option(min=1, help="videos: map every n-th frame")] = 1,
     ray: Annotated[bool, typer.Option("--ray", help="for millions of photos: write Parquet files with Ray")] = False,
     address: Annotated[str | None, typer.Option(help="with --ray: cluster address (default: this machine)")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="with --ray: workers (default: one per core)")] = None,
 ) -> None:
-    """Write the mask, overlay and box of each photo to a folder.
+    """Write the mask, overlay and box of each photo to a folder. A video gets a folder of its own in it.
 
     Unreadable photos are skipped and listed; the exit code is then 1.
     """
+    from casmap.inference.views import VIEWS
+    from casmap.io.video import is_video
+
+    views = VIEWS if everything else (*VIEWS[: 1 + overlay], *(["cutout"] if cutout else []))
+    videos, photos = [one for one in photos if is_video(one)], [one for one in photos if not is_video(one)]
+    if videos and ray:
+        raise UserError("--ray maps photos only: leave out videos.")
+    for video in videos:
+        from casmap.inference.video_maps import extract_video
+
+        with if_stopped(f"Stopped: the masks in {out} are incomplete."):
+            film = extract_video(
+                video, mapping=mapping, out=out, every=every, views=views, alpha=alpha, threshold=threshold,
+                device=device, edges=edges, reporter=reporter,
+            )  # fmt: skip
+        reporter.message(f"{counted(film.written, 'frame')} in {film.out}")
+    if videos and not photos:
+        return
     if ray:
         if everything or cutout or window is not None or device != "cpu":
             raise UserError("--ray writes Parquet rows on CPUs: remove --everything, --cutout, --window and --device.")
@@ -57,9 +76,7 @@ def extract(
             )  # fmt: skip
     else:
         from casmap.inference.folder import extract as extract_folder
-        from casmap.inference.views import VIEWS
 
-        views = VIEWS if everything else (*VIEWS[: 1 + overlay], *(["cutout"] if cutout else []))
         done = extract_folder(
             photos, mapping=mapping, out=out, views=views, alpha=alpha, threshold=threshold, edges=edges,
             batch=batch, device=device, window=window, reporter=reporter,
