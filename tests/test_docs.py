@@ -1,5 +1,6 @@
 """Documentation that is checked: guides and examples are run, the site is built, links are followed."""
 
+import json
 import os
 import re
 import shlex
@@ -80,6 +81,32 @@ def test_the_guide_to_annotation_runs_from_its_first_command_to_its_last(casmap,
     for made in ("trust/check.html", "labels/tasks.json", "labels/config.xml", "maps/boxes.jsonl", "dataset/data.yaml"):
         assert (tmp_path / made).stat().st_size > 0
     assert len(list((tmp_path / "dataset" / "labels").rglob("*.txt"))) == 60
+
+
+def test_the_page_of_other_tools_runs_and_its_files_are_what_they_expect(casmap, photo, tmp_path, capsys) -> None:
+    pytest.importorskip("supervision")
+    write_photos(Scenes(classes=2, photos=8, size=96), tmp_path / "scenes")
+    (tmp_path / "scenes" / "photos").rename(tmp_path / "my_photos")
+    page = (DOCS / "guides" / "tools.md").read_text()
+    for line in commands(page):
+        done = casmap(*shlex.split(line)[1:])
+        assert done.code == 0, f"{line}: {done.complained}"
+    run_examples(page)
+    assert capsys.readouterr().out == "1 (300, 451, 3)\n['class-00', 'class-01'] 8 8\n"
+    coco = json.loads((tmp_path / "coco" / "annotations.json").read_text())  # FiftyOne's COCODetectionDataset
+    assert all((tmp_path / "my_photos" / image["file_name"]).is_file() for image in coco["images"])
+    assert {"id", "file_name", "width", "height"} <= coco["images"][0].keys()
+    assert {"id", "image_id", "category_id", "bbox", "segmentation", "area", "iscrowd"} <= coco["annotations"][0].keys()
+    assert {"id", "name"} <= coco["categories"][0].keys()
+    splits = [(tmp_path / "yolo" / f"{split}.txt").read_text().splitlines() for split in ("train", "val")]
+    assert sum(map(len, splits)) == len({*splits[0], *splits[1]}) == 8
+    for listed in (line for split in splits for line in split):  # Ultralytics replaces ./, then images and the suffix
+        image = tmp_path / "yolo" / listed.removeprefix("./")
+        assert image.is_file()
+        label = Path(str(image).replace("/images/", "/labels/")).with_suffix(".txt")
+        numbers = [float(word) for line in label.read_text().splitlines() for word in line.split()[1:]]
+        assert all(0 <= number <= 1 for number in numbers)
+    assert len(list((tmp_path / "geojson").rglob("*.geojson"))) == 8
 
 
 def test_the_page_of_the_api_names_all_of_it_and_its_examples_run(photo, tmp_path, capsys) -> None:

@@ -22,6 +22,7 @@ import onnx
 import pytest
 import torch
 
+from casmap.annotations.brush import encode_brush
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.shards import INDEX, write_shards
@@ -221,7 +222,10 @@ SPACES = partial(of_table, separator=" ")
 KINDS: dict[str, tuple[str, str, Callable[[bytes], Mutants], int]] = {
     "coco.json": ("annotations", "coco.json", of_json, 60),
     "tasks.json": ("annotations", "tasks.json", of_json, 60),
+    "brush.json": ("annotations", "brush.json", of_json, 40),
     "cvat.xml": ("annotations", "cvat.xml", of_xml, 40),
+    "masks.xml": ("annotations", "masks.xml", of_xml, 30),
+    f"geojson/class-00/{FIRST}.geojson": ("annotations", "geojson", of_json, 40),
     "boxes.csv": ("annotations", "boxes.csv", of_table, 40),
     f"voc/Annotations/{FIRST}.xml": ("annotations", "voc", of_xml, 40),
     "yolo/data.yaml": ("annotations", "yolo", of_json, 40),
@@ -259,11 +263,20 @@ def good(tmp_path_factory) -> Path:
     (folder / "flat").mkdir()
     for path in photos.rglob("*.png"):
         shutil.copy(path, folder / "flat")
-    for form in ("coco", "label-studio", "cvat", "voc", "yolo", "wsol"):
+    for form in ("coco", "label-studio", "cvat", "geojson", "voc", "yolo", "wsol"):
         annotate(photos, format=form, out=folder / form, objects="all")
     shutil.copytree(folder / "voc", folder / "VOC")
     (folder / "label-studio" / "tasks.json").rename(folder / "tasks.json")
     (folder / "cvat" / "annotations.xml").rename(folder / "cvat.xml")
+    mask = np.eye(48, dtype=bool)
+    painted = {"format": "rle", "rle": encode_brush(mask), "brushlabels": ["a"]}
+    region = {"type": "brushlabels", "original_width": 48, "original_height": 48, "value": painted}
+    task = {"data": {"image": f"/data/upload/1/{FIRST}.png"}, "annotations": [{"result": [region]}]}
+    (folder / "brush.json").write_text(json.dumps([task]))
+    (folder / "masks.xml").write_text(
+        f'<annotations><image name="class-00/{FIRST}.png" width="48" height="48">'
+        '<mask label="a" rle="1, 4, 2, 3" left="10" top="20" width="5" height="2"/></image></annotations>'
+    )
     coco = json.loads((folder / "coco" / "annotations.json").read_text())
     for category in coco["categories"]:
         category["name"] = str(category["id"])  # numbers are sorted as such

@@ -135,8 +135,8 @@ def test_a_format_recognises_its_own_and_no_other_does(tmp_path, form) -> None:
 
 
 def test_formats_are_listed_and_an_unknown_one_is_refused() -> None:
-    assert FORMATS.names[:9] == [
-        "coco", "csv", "cvat", "label-studio", "masks", "voc", "wsol", "yolo", "yolo-seg",
+    assert FORMATS.names[:10] == [
+        "coco", "csv", "cvat", "geojson", "label-studio", "masks", "voc", "wsol", "yolo", "yolo-seg",
     ]  # fmt: skip
     with pytest.raises(UserError, match="There is no annotation format 'dots'"):
         FORMATS["dots"]

@@ -233,6 +233,18 @@ def test_dicom_alone(alone, tmp_path) -> None:
     assert list((tmp_path / "scans").glob("*mask*"))
 
 
+def test_cvat_alone(alone, tmp_path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import PIL.Image\nfrom cvat_cli._internal.common import FunctionLoader\n"
+        "function = FunctionLoader('casmap.integrations.cvat', None, {'label': 'cat'}).load()\n"
+        "print(function.spec.labels[0].name)\n"
+    )
+    run = alone("cvat")
+    python = next((tmp_path / "environment").glob("bin/python"))
+    run("doctor")
+    assert subprocess.check_output([python, "program.py"], cwd=tmp_path, text=True, env={}) == "cat\n"
+
+
 def test_heic_alone(alone, tmp_path) -> None:
     from pillow_heif import from_pillow
 

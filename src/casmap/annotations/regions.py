@@ -103,6 +103,24 @@ def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> Ann
     return object_from_box(name, (min(across), min(down), max(across), max(down)), outline=[polygon])
 
 
+def object_from_mask(name: str, mask: npt.NDArray[np.bool_]) -> AnnotatedObject:
+    """Make an object from its pixels (H, W); raise Skipped if there are none.
+
+    >>> found = object_from_mask("cat", np.array([[False, True, True], [False, True, False]]))
+    >>> found.box, found.area, found.outline
+    ((1.0, 0.0, 3.0, 2.0), 3.0, {'size': [2, 3], 'counts': '231'})
+    """
+    from pycocotools import mask as coco
+
+    columns, rows = np.flatnonzero(mask.any(axis=0)), np.flatnonzero(mask.any(axis=1))
+    if not columns.size:
+        raise Skipped(Kind.BOX_SKIPPED, "the mask is empty")
+    runs = coco.encode(np.asfortranarray(mask, np.uint8))
+    box = (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+    outline = {"size": list(mask.shape), "counts": runs["counts"].decode()}
+    return replace(object_from_box(name, box, outline=outline), area=float(mask.sum()))
+
+
 def record_from_regions(name: str, parsers: Iterable[ObjectParser], size: Size | None) -> PhotoRecord:
     """Make the record of a photo from its regions; if any has an outline, boxes alone are ignored."""
     known = collect_objects(name, parsers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)

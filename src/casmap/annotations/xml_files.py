@@ -14,13 +14,25 @@ def xml_root(path: Path, max_bytes: int = MAX_BYTES) -> ElementTree.Element:
     try:
         if path.stat().st_size > max_bytes:
             raise Skipped(Kind.MALFORMED, f"it has more than {max_bytes >> 20} MB")
-        # Decode first, so that no other encoding can hide an entity: entities can expand without limit or open files.
-        text = path.read_bytes().decode("utf-8-sig", "replace")
-        if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise Skipped(Kind.MALFORMED, "it has a DOCTYPE, which is refused as unsafe")
+        # Decode first, so that no other encoding can hide an entity.
+        return parse_xml_text(path.read_bytes().decode("utf-8-sig", "replace"))
+    except OSError as error:
+        raise Skipped(Kind.MALFORMED, "it is not well-formed XML") from error
+
+
+def parse_xml_text(text: str) -> ElementTree.Element:
+    """Parse XML and return its root element; raise Skipped if it has entities or is damaged.
+
+    Entities can expand without limit or open files.
+
+    >>> parse_xml_text("<!DOCTYPE a><a/>")
+    Traceback (most recent call last):
+    casmap.annotations.types.Skipped: it has a DOCTYPE, which is refused as unsafe
+    """
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise Skipped(Kind.MALFORMED, "it has a DOCTYPE, which is refused as unsafe")
+    try:
         return ElementTree.fromstring(text)
-    except Skipped:
-        raise
     except Exception as error:  # a parser can raise anything
         raise Skipped(Kind.MALFORMED, "it is not well-formed XML") from error
 

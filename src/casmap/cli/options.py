@@ -33,8 +33,8 @@ Alpha = Annotated[
     typer.Option(min=0, help="instead of --threshold: m >= alpha * mean(m), the paper's rule with alpha 1"),
 ]
 Edges = Annotated[
-    Literal["sharp", "smooth"],
-    typer.Option(help="edges of the masks: sharp, following the edges of the photo, or smooth, only interpolated"),
+    Literal["sharp", "smooth"] | None,
+    typer.Option(help="edges of the masks: sharp, as in the photo, or smooth, only interpolated (default: sharp)"),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="continue the run in --out")]
 Labels = Annotated[

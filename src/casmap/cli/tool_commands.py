@@ -1,5 +1,6 @@
 """`casmap serve`, `casmap export`, `casmap doctor` and `casmap demo`."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,12 +29,20 @@ def serve(
             help="secret that clients must send (default: none for 127.0.0.1, a random one for other hosts)",
         ),
     ] = None,
+    label_studio: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="predict for this Label Studio server; its token is in the variable LABEL_STUDIO_API_KEY",
+        ),
+    ] = None,
 ) -> None:  # fmt: skip
     """Start a web page and an HTTP API on this machine.
 
     On the page: drop photos, move the threshold, download annotations.
     """
     try:
+        from casmap.web.label_studio_photos import TOKEN, LabelStudio
         from casmap.web.limits import Limits
         from casmap.web.serve import serve as run_server
 
@@ -41,6 +50,7 @@ def serve(
         run_server(
             mapping, host=host, port=port, limits=limits, browser=browser, reporter=reporter,
             allowed_hosts=allowed_host or (), token=token,
+            label_studio=None if label_studio is None else LabelStudio(label_studio, os.environ.get(TOKEN)),
         )  # fmt: skip
     except KeyboardInterrupt:  # while it starts
         reporter.message("Stopped.")

@@ -104,9 +104,9 @@ class Opener:
 
 
 class Worker:
-    """A process that opens one photo after another, until one of them is too much for it."""
+    """A process that opens one photo after another, until one of them is too much for it. start: its program."""
 
-    def __init__(self, memory: int, cpu_seconds: int) -> None:
+    def __init__(self, memory: int, cpu_seconds: int, start: str = START) -> None:
         self.cpu_seconds = cpu_seconds
         self._ready, self._received = False, b""
         self._shared = shared_file()
@@ -115,7 +115,7 @@ class Worker:
         path = [os.path.abspath(entry) for entry in sys.path if entry]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", START, *limits, *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                [sys.executable, "-c", start, *limits, *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
                 pass_fds=[self._shared.fileno()], start_new_session=True,  # Ctrl-C is for the parent
                 env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
@@ -140,6 +140,13 @@ class Worker:
 
     def open(self, request: dict[str, Any], content: bytes, seconds: float) -> Opened:
         """Open a photo, or raise its error."""
+        answer, image = self.answer(request, content, seconds)
+        if image is None:
+            raise UnreadableImage(f"{request['name']} cannot be opened.")
+        return Opened(image, answer["width"], answer["height"])
+
+    def answer(self, request: dict[str, Any], content: bytes, seconds: float) -> tuple[dict[str, Any], Image | None]:
+        """Send a request; returns the answer and its image, if it has one, or raises its error."""
         name = request["name"]
         try:
             answer, image = self._ask(request, content, time.monotonic() + seconds)
@@ -156,12 +163,12 @@ class Worker:
         except BaseException:  # Ctrl-C: the answer would be taken for that of the next photo
             self.stop()
             raise
-        if image is None:
+        if "error" in answer:
             raise ERRORS[answer["type"]](answer["error"])
-        return Opened(image, answer["width"], answer["height"])
+        return answer, image
 
     def _ask(self, request: dict[str, Any], content: bytes, end: float) -> tuple[dict[str, Any], Image | None]:
-        """Send a request; returns the answer and the photo, or None if it could not be opened."""
+        """Send a request; returns the answer and its image, or None if it has none."""
         if not self._ready:
             self._line(end)
             self._ready = True
@@ -170,7 +177,7 @@ class Worker:
             self._shared.write(content)
         self._requests.write(json.dumps(request).encode() + b"\n")
         answer = json.loads(self._line(end))
-        if "error" in answer:
+        if "size" not in answer:
             return answer, None
         width, height = answer["size"]
         if not 0 < height * width <= MAX_PIXELS:

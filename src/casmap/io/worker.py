@@ -10,6 +10,7 @@ import math
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, Any
 
@@ -20,8 +21,12 @@ from casmap.io.decoding import decode, errors_of
 from casmap.io.memory import reuse_memory
 
 
-def main() -> None:
-    """Answer requests until the input ends. Arguments: number of the shared file, bytes, seconds of CPU time."""
+def main(reply: Callable[[dict[str, Any], IO[bytes]], dict[str, Any]] | None = None) -> None:
+    """Answer requests until the input ends. Arguments: number of the shared file, bytes, seconds of CPU time.
+
+    reply: takes a request and the shared file, and returns the answer (default: open a photo).
+    """
+    reply = reply or answer
     shared, memory, cpu_seconds = (int(argument) for argument in sys.argv[1:4])
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     limit(memory)
@@ -34,7 +39,7 @@ def main() -> None:
             os.dup2(nothing, stream)
         for line in requests:
             limit_cpu(cpu_seconds)
-            answers.write(json.dumps(answer(json.loads(line), file)).encode() + b"\n")
+            answers.write(json.dumps(reply(json.loads(line), file)).encode() + b"\n")
 
 
 def answer(request: dict[str, Any], file: IO[bytes]) -> dict[str, Any]:

@@ -2,27 +2,32 @@
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 from casmap.annotations.format import FORMATS, Classes, Which, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
-from casmap.errors import UserError, option
-from casmap.inference.components import Threshold
+from casmap.errors import UnreadableImage, UserError, option
+from casmap.inference.components import Mask, Threshold
 from casmap.inference.edges import Edges
 from casmap.inference.folder import to_map
-from casmap.inference.mapper import Mapped, SaliencyMapper, as_mapper
+from casmap.inference.given_maps import GivenMaps, find_maps, given_mask
+from casmap.inference.mapper import SaliencyMapper, as_mapper
 from casmap.inference.objects import SMALLEST, objects_of
 from casmap.inference.pipeline import BATCH, Pipeline, cores
+from casmap.io.decoding import image_size
 from casmap.io.find import base_folder
+from casmap.io.images import unusable
 from casmap.io.lock import LOCK, locked
 from casmap.io.names import written
 from casmap.io.opener import Opener
+from casmap.io.reading import is_inside
 from casmap.reporting import SILENT, Reporter
 
 UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
+Label = Callable[[Path, Mask, str | None], Labelled]  # takes a photo, its mask and the predicted class
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,8 @@ def annotate(
     mapping: str | os.PathLike[str] | SaliencyMapper | None = None, out: str | os.PathLike[str] = "annotations",
     classes: Classes = "folder", objects: Which = "largest", min_area: float = SMALLEST,
     alpha: float | None = None, threshold: float | None = None, edges: Edges | None = None,
-    rle: bool = WriteOptions.rle, prefix: str | None = WriteOptions.prefix,
-    val: float = WriteOptions.val, reporter: Reporter = SILENT,
+    maps: str | os.PathLike[str] | None = None, rle: bool = WriteOptions.rle,
+    prefix: str | None = WriteOptions.prefix, val: float = WriteOptions.val, reporter: Reporter = SILENT,
 ) -> AnnotationResult:  # fmt: skip
     """Find the objects in photos and write them in a format: coco, yolo, voc or any other name in `FORMATS`.
 
@@ -48,45 +53,83 @@ def annotate(
     common parent), with forward slashes. classes: "folder", the name of the folder a photo is in, or `object` for a
     photo directly in the folder given; "predicted", the class the mapping's classifier predicts; "none", `object` for
     all. min_area: of the smallest object, as a share of the photo. threshold, alpha: as in
-    `SaliencyMap`. edges: as in `load`. rle, prefix, val: see `WriteOptions`.
+    `SaliencyMap`. edges: as in `load`. maps: instead of a mapping, a folder of heatmaps that another program made, PNG,
+    NPY or NPZ, with the photos' paths; they are resized to the photos. rle, prefix, val: see `WriteOptions`.
     """
     out, form, cut = Path(out), FORMATS[format], Threshold(alpha, threshold)
+    if classes not in get_args(Classes):
+        raise UserError(f"{option('classes')} must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
+    given = {"mapping": mapping, "edges": edges, "classes": classes if classes == "predicted" else None}
+    if maps is not None and (unused := [name for name, value in given.items() if value is not None]):
+        raise UserError(f"{option('maps')} replaces the mapping: leave out {option(unused[0])}.")
     with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder ({option('out')}).")
         photos = [photos] if isinstance(photos, str | os.PathLike) else list(photos)
         paths, skipped = to_map(photos)
-        opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
-        if classes not in get_args(Classes):
-            raise UserError(f"{option('classes')} must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
-        mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
-        if classes == "predicted" and not mapper.network.predicts:
-            raise UserError(
-                f"This mapping predicts no classes: use {option('classes', 'folder')} or {option('classes', 'none')}."
-            )
         base = base_folder(photos)
+        if maps is not None and not is_inside(base, Path(maps)):  # a folder of maps in the folder of photos
+            paths = [path for path in paths if not is_inside(path, Path(maps))]
         names = {path: Path(os.path.abspath(path)).relative_to(base) for path in paths}
+
+        def label(path: Path, mask: Mask, predicted: str | None) -> Labelled:
+            name, (height, width) = names[path], mask.shape
+            folder = written(name.parent.name) or UNNAMED
+            label = {"folder": folder, "predicted": predicted or UNNAMED, "none": UNNAMED}[classes]
+            found = objects_of(mask, label, objects, min_area, cut)
+            return Labelled(path, written(name.as_posix()), width, height, tuple(found))
+
+        if maps is None:
+            opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
+            mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
+            if classes == "predicted" and not mapper.network.predicts:
+                others = f"{option('classes', 'folder')} or {option('classes', 'none')}"
+                raise UserError(f"This mapping predicts no classes: use {others}.")
+            made = _by_mapping(paths, mapper, label, opener, reporter)
+        else:
+            made = _by_maps(find_maps(Path(maps), names), paths, label, opener, reporter)
         loose = [name for name in names.values() if len(name.parts) == 1]
         if classes == "folder" and loose:
             many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
             reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
-
-        def label(mapped: Mapped) -> Labelled:
-            path = Path(str(mapped.source))
-            name = names[path]
-            folder = name.parent.name or UNNAMED
-            label = {"folder": written(folder), "predicted": mapped.label or UNNAMED, "none": UNNAMED}[classes]
-            found = objects_of(mapped.full_mask(), label, objects, min_area, cut)
-            return Labelled(path, written(name.as_posix()), mapped.width, mapped.height, tuple(found))
-
         labelled: list[Labelled] = []
-        with Pipeline(
-            paths, mapper, label, whole=False, label="annotating", reporter=reporter, opener=opener
-        ) as pipeline:
-            for done in pipeline:
-                labelled += done.made
-                skipped += done.skipped
+        for one in made:
+            labelled += [one] if isinstance(one, Labelled) else []
+            skipped += [one] if isinstance(one, str) else []
         if not labelled:
             raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
         path = form.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
         return AnnotationResult(path, labelled, skipped)
+
+
+def _by_mapping(
+    paths: list[Path], mapper: SaliencyMapper, label: Label, opener: Opener, reporter: Reporter
+) -> Iterator[Labelled | str]:
+    """Yield the photos with the objects that a mapping finds, and a sentence for each that cannot be read."""
+    with Pipeline(
+        paths, mapper, lambda found: label(Path(str(found.source)), found.full_mask(), found.label),
+        whole=False, label="annotating", reporter=reporter, opener=opener,
+    ) as pipeline:  # fmt: skip
+        for done in pipeline:
+            yield from done.made
+            yield from done.skipped
+
+
+def _by_maps(
+    found: GivenMaps, paths: list[Path], label: Label, opener: Opener, reporter: Reporter
+) -> Iterator[Labelled | str]:
+    """Yield the photos with the objects of maps that another program made, and a sentence for each problem."""
+    yield from found.problems
+    for path in reporter.track([path for path in paths if path in found.files], "annotating"):
+        try:
+            size = image_size(path)
+            if size is None:  # opened, it says why
+                opened = opener(path)
+                size = opened.width, opened.height
+            yield label(path, given_mask(found.files[path], *size), None)
+        except UserError as error:
+            if not isinstance(error, UnreadableImage):
+                raise
+            yield str(error)
+        except Exception as error:  # MemoryError, or OpenCV's
+            yield str(unusable(path, error))

@@ -1,5 +1,7 @@
 """Who may use the server: checks of the Host and Origin headers, and of the token."""
 
+import base64
+import binascii
 import re
 from dataclasses import dataclass
 from hmac import compare_digest
@@ -11,7 +13,8 @@ from starlette.responses import Response
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:\[\]@]+))\.?(?::[0-9]*)?", re.IGNORECASE)
-OPEN = "/api/health"  # needs no token: programs that watch servers ask for it
+OPEN = ("/api/health", "/health")  # need no token: programs that watch servers ask for them
+BASIC = ("/setup", "/predict", "/webhook")  # Label Studio sends a name and a password: any name, and the token
 PAGE = "/"  # takes the token from its address
 
 
@@ -47,7 +50,7 @@ class Access:
             raise HTTPException(403, "This server answers to its own names only: --allowed-host NAME adds one.")
         if origin is not None and origin.partition("://")[2] != host:
             raise HTTPException(403, "This server accepts requests from its own page only.")
-        if self.token is not None and request.scope["path"] != OPEN and not self._has_token(request):
+        if self.token is not None and request.scope["path"] not in OPEN and not self._has_token(request):
             sentence = (
                 "This server needs its token: open the link that it printed, or send Authorization: Bearer TOKEN."
             )
@@ -69,6 +72,8 @@ class Access:
     def _has_token(self, request: HTTPConnection) -> bool:
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         bearer = scheme.lower() == "bearer" and self._is_token(sent.strip())
+        if scheme.lower() == "basic" and request.scope["path"] in BASIC:
+            bearer = self._is_token(_password(sent.strip()))
         return bearer or self._is_token(request.cookies.get(_cookie_name(request), "")) or self._in_address(request)
 
     def _in_address(self, request: HTTPConnection) -> bool:
@@ -76,6 +81,18 @@ class Access:
 
     def _is_token(self, sent: str) -> bool:
         return compare_digest(sent.encode(errors="replace"), (self.token or "").encode())
+
+
+def _password(sent: str) -> str:
+    """The password of basic authentication; "" if there is none.
+
+    >>> _password(base64.b64encode(b"casmap:se:cret").decode()), _password("?")
+    ('se:cret', '')
+    """
+    try:
+        return base64.b64decode(sent, validate=True).decode().partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -22,7 +22,7 @@ INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control character
 _private: set[str] = set()  # folders of requests in progress
 MEDIA_TYPES = {  # by file suffix
     ".json": "application/json", ".csv": "text/csv", ".txt": "text/plain", ".xml": "application/xml",
-    ".zip": "application/zip", "": "application/octet-stream",
+    ".geojson": "application/geo+json", ".zip": "application/zip", "": "application/octet-stream",
 }  # fmt: skip
 
 

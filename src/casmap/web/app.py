@@ -30,6 +30,8 @@ from casmap.version import __version__
 from casmap.web.access import LOOPBACK, Access
 from casmap.web.annotation_files import MEDIA_TYPES, photo_names, write_annotations
 from casmap.web.gate import Gate
+from casmap.web.label_studio_photos import LabelStudio
+from casmap.web.label_studio_routes import label_studio_routes
 from casmap.web.limits import Limits, WorkQueue
 from casmap.web.problems import problem_sentence
 from casmap.web.schema import Alpha, Ending, Failed, Fixed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
@@ -70,10 +72,12 @@ def create_app(
     hosts: frozenset[str] | None = LOOPBACK,
     addresses: bool = False,
     token: str | None = None,
+    label_studio: tuple[LabelStudio, str] | None = None,
 ) -> FastAPI:
     """Create the application for mappings by name. hosts, addresses, token: as in `Access`.
 
-    Its processes, `state.opener`, start with the application or before.
+    label_studio: the server that may ask for predictions, and the version of the default mapping. The application's
+    processes, `state.opener`, start with it or before.
     """
     limits = limits or Limits()
     queue, opener = WorkQueue(limits), Opener(limits.working, limits.pixels)
@@ -222,6 +226,10 @@ def create_app(
         }
         return Response(content, headers=headers, media_type=MEDIA_TYPES.get(Path(file).suffix, MEDIA_TYPES[""]))
 
+    if label_studio is not None:
+        served = partial(map_photo, mapping=default, least=LEAST)
+        app.include_router(label_studio_routes(*label_studio, served, queue), responses=errors)
+
     bundled: dict[str, Path] = {}
     with suppress(UserError):  # they come with scikit-image
         bundled = {path.name: path for path in free_photos()}
@@ -251,15 +259,11 @@ def create_app(
     async def failed(_request: Request, _error: Exception) -> JSONResponse:
         return JSONResponse({"detail": "The server failed: it printed the reason."}, 500)
 
-    @app.get("/{file}", include_in_schema=False)
-    async def page(file: str) -> FileResponse:
-        if file not in PAGE:
-            raise HTTPException(404, "Not found.")
-        return FileResponse(STATIC / file)
+    async def page(request: Request) -> FileResponse:
+        return FileResponse(STATIC / (request.url.path.strip("/") or PAGE[0]))
 
-    @app.get("/", include_in_schema=False)
-    async def index() -> FileResponse:
-        return FileResponse(STATIC / PAGE[0])
+    for file in ("", *PAGE):
+        app.add_api_route(f"/{file}", page, include_in_schema=False)
 
     return app
 

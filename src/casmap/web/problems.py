@@ -21,6 +21,8 @@ def problem_sentence(problem: dict[str, Any]) -> str:
     'The request has no photos: send them as files of a form, in the field photos.'
     """
     name = problem["loc"][-1]
+    if problem["loc"][0] == "body" and problem["loc"][-1] != "photos":
+        return f"The body of the request is invalid at {shown(name)}: see /api/openapi.json."
     if problem["loc"][0] == "body":
         return "The request has no photos: send them as files of a form, in the field photos."
     if problem["type"] == "missing":

@@ -1,6 +1,7 @@
 """Serve: load mappings, start the server, and open the page in the browser."""
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -16,12 +17,14 @@ import uvicorn
 from starlette.formparsers import MultiPartParser
 
 from casmap.errors import UserError
-from casmap.inference.mapper import SaliencyMapper, load_mappers
+from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.io.images import encode_png
 from casmap.reporting import SILENT, Reporter
+from casmap.version import __version__
 from casmap.web.access import LOOPBACK, host_name
 from casmap.web.app import HEADERS, create_app
 from casmap.web.connections import CONNECTIONS, GRACE, Connection, Server
+from casmap.web.label_studio_photos import LabelStudio
 from casmap.web.limits import Limits
 
 SHIPPED_NAME = "casmap"
@@ -31,12 +34,13 @@ TOKEN = re.compile(r"[\w.~-]{8,200}", re.ASCII)  # what needs no escape in an ad
 
 def serve(
     mappings: list[Path] | None, *, host: str, port: int, limits: Limits, browser: bool, reporter: Reporter = SILENT,
-    allowed_hosts: Sequence[str] = (), token: str | None = None,
+    allowed_hosts: Sequence[str] = (), token: str | None = None, label_studio: LabelStudio | None = None,
 ) -> None:  # fmt: skip
     """Run the server until a signal stops it.
 
     allowed_hosts: names that the Host header may contain, besides those of this machine's loopback. token: what clients
-    must send; if None, a server that other machines can reach chooses one.
+    must send; if None, a server that other machines can reach chooses one. label_studio: the server that may ask for
+    predictions of the first mapping.
     """
     if not host:
         raise UserError("The host is empty: give an address of this machine, e.g. 127.0.0.1 (--host).")
@@ -51,7 +55,8 @@ def serve(
     local = ip_address(bound).is_loopback
     chosen = token or (None if local else secrets.token_urlsafe(24))
     names = LOOPBACK | (allowed or {host.lower()} | (set() if local else {socket.gethostname().lower()}))
-    app = create_app(mappers, limits, names, addresses=not local and not allowed, token=chosen)
+    asks = None if label_studio is None else (label_studio, version_of(next(iter(mappers)), mappings))
+    app = create_app(mappers, limits, names, addresses=not local and not allowed, token=chosen, label_studio=asks)
     for limit in ("spool_max_size", "max_file_size"):  # the second is its name in older versions of starlette
         setattr(MultiPartParser, limit, 0)  # none: photos of a form stay in memory, where `Bodies` counts them
     config = uvicorn.Config(
@@ -69,10 +74,19 @@ def serve(
             reporter.warning(
                 "Anyone who can reach this machine and has the token can use the server, without encryption."
             )
+        if label_studio is not None:
+            reporter.message(f"Label Studio at {label_studio.url}: connect the model {address}")
         if browser:
             threading.Timer(0.5, webbrowser.open, [link]).start()
         Server(config).run([listening])
     reporter.message("Stopped.")
+
+
+def version_of(name: str, mappings: list[Path] | None) -> str:
+    """The name of the first mapping and a hash of its file: Label Studio keeps predictions of each version apart."""
+    with open(mappings[0] if mappings else SHIPPED, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return f"casmap {__version__} {name} {digest[:8]}"
 
 
 def bind(host: str, port: int) -> socket.socket:

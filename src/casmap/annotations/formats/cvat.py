@@ -5,13 +5,26 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
+
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled
-from casmap.annotations.regions import object_from_box, object_from_polygon, record_from_regions
-from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
+from casmap.annotations.regions import object_from_box, object_from_mask, object_from_polygon, record_from_regions
+from casmap.annotations.types import (
+    NO_RECORD,
+    AnnotatedObject,
+    Annotations,
+    Kind,
+    Names,
+    PhotoRecord,
+    Problem,
+    Size,
+    Skipped,
+)
 from casmap.annotations.xml_files import xml_root, xml_size, xml_text
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+from casmap.io.size_limits import MAX_PIXELS
 
 FILE = "annotations.xml"
 MAX_BYTES = 500 * 2**20  # of the file for all photos
@@ -19,7 +32,7 @@ EDGES = ("xtl", "ytl", "xbr", "ybr")
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
-    """Read boxes and polygons."""
+    """Read boxes, polygons and masks."""
     try:
         tree = xml_root(path, MAX_BYTES)
     except Skipped as error:
@@ -30,17 +43,35 @@ def read(path: Path, root: Path, names: Names) -> Annotations:
         if (name := names.find(given := image.get("name", ""))) is None:
             problems.append(Problem(Kind.NO_PHOTO, given))
             continue
-        parsers = [partial(_parse_object, item) for item in image if item.tag in ("box", "polygon")]
-        known[name] = record_from_regions(name, parsers, xml_size(image.get("width", ""), image.get("height", "")))
+        size = xml_size(image.get("width", ""), image.get("height", ""))
+        parsers = [partial(_parse_object, item, size) for item in image if item.tag in ("box", "polygon", "mask")]
+        known[name] = record_from_regions(name, parsers, size)
     return Annotations("boxes and outlines from CVAT", lambda photo: known.get(photo, NO_RECORD), problems=problems)
 
 
-def _parse_object(item: ElementTree.Element) -> AnnotatedObject:
+def _parse_object(item: ElementTree.Element, size: Size | None) -> AnnotatedObject:
     label = item.get("label", "")
+    if item.tag == "mask":
+        return _parse_mask(label, item, size)
     if item.tag == "box":
         return object_from_box(label, [item.get(edge) for edge in EDGES])
     pairs = [point.split(",") for point in item.get("points", "").split(";")]
     return object_from_polygon(label, [(float(x), float(y)) for x, y in pairs])
+
+
+def _parse_mask(label: str, item: ElementTree.Element, size: Size | None) -> AnnotatedObject:
+    """Make an object from run lengths: background and object in turn, row by row, in a part of the photo."""
+    left, top, width, height = (int(item.get(name, "")) for name in ("left", "top", "width", "height"))
+    runs = np.array([int(run) for run in item.get("rle", "").split(",")])
+    across, down = size or (0, 0)
+    inside = 0 <= left <= left + width <= across and 0 <= top <= top + height <= down
+    if not inside or across * down > MAX_PIXELS or runs.min() < 0 or runs.sum() != width * height:
+        raise Skipped(Kind.MASK_SKIPPED, "its mask is invalid")
+    mask = np.zeros((down, across), bool)
+    mask[top : top + height, left : left + width] = np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(
+        height, width
+    )
+    return object_from_mask(label, mask)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

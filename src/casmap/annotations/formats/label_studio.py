@@ -10,19 +10,21 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.etree import ElementTree
 
+from casmap.annotations.brush import decode_brush, encode_brush
 from casmap.annotations.format import FORMATS, Format, WriteOptions
 from casmap.annotations.labelled import Labelled, Object
-from casmap.annotations.regions import object_from_box, object_from_polygon, record_from_regions
+from casmap.annotations.regions import object_from_box, object_from_mask, object_from_polygon, record_from_regions
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Skipped
 from casmap.annotations.xml_files import xml_text
 from casmap.io.atomic import write_whole
 from casmap.io.names import read_name
 from casmap.io.reading import MAX_ANNOTATIONS, read_text, reading
+from casmap.io.size_limits import MAX_PIXELS
 from casmap.version import __version__
 
 TASKS, CONFIG = "tasks.json", "config.xml"
 LOCAL_FILES = "/data/local-files/?d="  # followed by a path below Label Studio's document root
-KINDS = ("rectanglelabels", "polygonlabels")
+KINDS = ("rectanglelabels", "polygonlabels", "brushlabels")  # types of regions, also those of their tags
 
 
 def recognises(path: Path) -> bool:
@@ -92,10 +94,15 @@ def _find(address: str, names: Names) -> str | None:
 
 
 def _parse_object(region: dict[str, Any]) -> AnnotatedObject:
-    """Make an object from a rectangle or a polygon, given in percent of the photo's size."""
+    """Make an object from a rectangle or a polygon, given in percent of the photo's size, or from a brush mask."""
     value, kind = region["value"], region["type"]
-    across, down = region["original_width"] / 100, region["original_height"] / 100
+    size = region["original_width"], region["original_height"]
+    across, down = size[0] / 100, size[1] / 100
     label = str(value[kind][0])
+    if kind == "brushlabels":
+        if not 0 < size[0] * size[1] <= MAX_PIXELS:
+            raise Skipped(Kind.MASK_SKIPPED, "its mask is too large")
+        return object_from_mask(label, decode_brush(value["rle"], size))
     if kind == "polygonlabels":
         return object_from_polygon(label, [(float(x) * across, float(y) * down) for x, y in value["points"]])
     if value.get("rotation"):
@@ -118,7 +125,11 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
         prediction = {
             "model_version": f"casmap {__version__}",
             "score": round(max((one.score for one in photo.objects), default=0.0), 4),
-            "result": [region for number, one in enumerate(photo.objects) for region in _regions(one, photo, number)],
+            "result": [
+                region(one, photo.width, photo.height, kind, name, "image", one.label, f"{name}-{number}")
+                for number, one in enumerate(photo.objects)
+                for name, kind in (("box", "rectanglelabels"), ("outline", "polygonlabels"))
+            ],
         }
         tasks.append(
             {"data": {"image": f"{prefix}{quote(os.fsencode(read_name(photo.name)))}"}, "predictions": [prediction]}
@@ -134,20 +145,37 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / TASKS
 
 
-def _regions(one: Object, photo: Labelled, number: int) -> list[dict[str, Any]]:
-    """Return a rectangle and a polygon for an object, in percent of the photo's size."""
+def region(
+    one: Object, width: int, height: int, kind: str, name: str, to: str, label: str, identity: str
+) -> dict[str, Any]:
+    """Return an object of a photo (width, height) as a region of one of `KINDS`.
+
+    name, to: of the tags of the labelling interface that the region belongs to. label: "" for none.
+
+    >>> one = Object("", (1, 0, 3, 1), [(1.0, 0.0), (3.0, 0.0), (3.0, 1.0)], {}, 2, 0.9)
+    >>> region(one, 4, 2, "rectanglelabels", "box", "image", "cat", "a")["value"]
+    {'x': 25.0, 'y': 0.0, 'width': 50.0, 'height': 50.0, 'rotation': 0, 'rectanglelabels': ['cat']}
+    """
     x0, y0, x1, y1 = one.box
-    across, down = 100 / photo.width, 100 / photo.height
-    box = {"x": x0 * across, "y": y0 * down, "width": (x1 - x0) * across, "height": (y1 - y0) * down, "rotation": 0}
-    outline: dict[str, Any] = {"points": [[x * across, y * down] for x, y in one.polygon], "closed": True}
-    return [
-        {
-            "id": f"{name}-{number}", "type": kind, "from_name": name, "to_name": "image",
-            "value": {**value, kind: [one.label]}, "original_width": photo.width, "original_height": photo.height,
-            "image_rotation": 0, "score": round(one.score, 4),
+    across, down = 100 / width, 100 / height
+    value: dict[str, Any]
+    if kind == "rectanglelabels":
+        value = {
+            "x": x0 * across,
+            "y": y0 * down,
+            "width": (x1 - x0) * across,
+            "height": (y1 - y0) * down,
+            "rotation": 0,
         }
-        for name, kind, value in zip(("box", "outline"), KINDS, (box, outline), strict=True)
-    ]  # fmt: skip
+    elif kind == "polygonlabels":
+        value = {"points": [[x * across, y * down] for x, y in one.polygon], "closed": True}
+    else:
+        value = {"format": "rle", "rle": encode_brush(one.mask())}
+    return {
+        "id": identity, "type": kind, "from_name": name, "to_name": to,
+        "value": {**value, kind: [label] if label else []},
+        "original_width": width, "original_height": height, "image_rotation": 0, "score": round(one.score, 4),
+    }  # fmt: skip
 
 
 FORMATS.register("label-studio")(Format(recognises, read, write))

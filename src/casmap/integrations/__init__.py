@@ -1,0 +1,1 @@
+"""Annotation tools that call casmap while people label: CVAT and Label Studio."""
