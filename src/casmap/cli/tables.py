@@ -95,7 +95,7 @@ def print_report(report: "Report") -> None:
 
 
 def print_check(checked: "CheckResult") -> None:
-    """The accuracy of each classifier on each version of the photos, and every warning about the masks."""
+    """The accuracy of each classifier on each version of the photos, the comparison with control masks, the verdict."""
     from casmap.tools.check import AGAINST, HEAD, against, rows
 
     agree = "correct" if checked.known else "the same as for the whole photo"

@@ -1,5 +1,6 @@
 """`casmap train` and `casmap classifier`."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,10 @@ import typer
 
 from casmap.cli.console import complain, console, if_stopped, reporter
 from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
+from casmap.cli.tables import print_verdict
+
+FAILED = 3  # exit code of a training whose masks are useless
+ADVICE = "do not use this mapping. Train longer (--steps), set --area to the share that objects cover, or add photos."
 
 Labels = Annotated[
     Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
@@ -50,10 +55,14 @@ def train(
         soft_wrap=True,
     )
     if trained.verdict == "failed":
-        nearly = "everything" if trained.area > 0.5 else "nothing"
-        complain(f"The training failed: the masks mark nearly {nearly}. Train for more steps (--steps), or set --area.")
-    else:
-        reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
+        for reason in trained.reasons:
+            reporter.warning(f"  {reason}")
+        complain(f"The training failed: {ADVICE}")
+        if "TORCHELASTIC_RUN_ID" not in os.environ:  # torchrun would start a process again that exits with an error
+            raise typer.Exit(FAILED)
+        return
+    reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
+    print_verdict(trained.verdict, trained.reasons)
 
 
 @with_recipe_options

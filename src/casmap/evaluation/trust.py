@@ -1,6 +1,7 @@
 """Measure whether masks can be trusted, without boxes: what a classifier recognises in them, against control masks."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import cv2
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
+from casmap.errors import UnreadableImage, UserError
 from casmap.evaluation.control_masks import CONTROLS, BinaryMasks
 from casmap.evaluation.numbers import Number, paired_difference
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
@@ -84,9 +86,9 @@ def measure(
     """
     run = classify or (lambda images: mapper.network.run(images)[1])
     chosen = np.unique(np.linspace(0, len(photos) - 1, min(most, len(photos))).round().astype(int))
-    labels = photos.labels[chosen]
     known = set(photos.classes) <= set(mapper.classes)
-    images, masks, small = _map(mapper, photos, chosen, reporter)
+    chosen, images, masks, small = _map(mapper, photos, chosen, reporter)
+    labels = photos.labels[chosen]
     targets: npt.NDArray[np.int64] | None = None
     if known:
         targets = np.array([mapper.classes.index(name) for name in photos.classes])[labels]
@@ -109,18 +111,23 @@ def measure(
 
 def _map(
     mapper: SaliencyMapper, photos: PhotoSet, chosen: npt.NDArray[np.int64], reporter: Reporter
-) -> tuple[Images, BinaryMasks, npt.NDArray[np.float32]]:
-    """The photos at the network's size (N, S, S, 3), their binary masks (N, S, S) and small masks (N, 56, 56)."""
-    images, binary, small = [], [], []
+) -> tuple[npt.NDArray[np.int64], Images, BinaryMasks, npt.NDArray[np.float32]]:
+    """The photos that can be read: indices, images at the network's size (N, S, S, 3), binary masks, small masks."""
+    read, images, binary, small = [], [], [], []
     for start in reporter.track(range(0, len(chosen), BATCH), "mapping"):
-        indices = chosen[start : start + BATCH]
-        batch = np.stack([resize(photos.image(int(index)), mapper.size, "squash") for index in indices])
-        for image, mask in zip(batch, mapper.masks(batch)[0], strict=True):
+        batch = []
+        for index in chosen[start : start + BATCH]:
+            with suppress(UnreadableImage):
+                batch.append(resize(photos.image(int(index)), mapper.size, "squash"))
+                read.append(index)
+        for image, mask in zip(batch, mapper.masks(np.stack(batch))[0] if batch else (), strict=True):
             fitted = fit_mask(mask, image, image, mapper.edges)
             images.append(image)
             binary.append(Threshold().binary(fitted))
             small.append(cv2.resize(fitted, (SMALL, SMALL), interpolation=cv2.INTER_AREA))
-    return np.stack(images), np.stack(binary), np.stack(small).astype(np.float32)
+    if not read:
+        raise UserError("None of the photos on which the masks are measured can be read.")
+    return np.array(read), np.stack(images), np.stack(binary), np.stack(small).astype(np.float32)
 
 
 def _logits(

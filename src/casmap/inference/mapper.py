@@ -224,6 +224,16 @@ class SaliencyMapper:
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
         return normalised
 
+    @property
+    def caution(self) -> str | None:
+        """A sentence if the mapping was judged doubtful or failed when it was trained; None if not, or if unknown."""
+        judged = self.about.get("verdict")
+        if not isinstance(judged, dict) or judged.get("verdict") not in ("doubtful", "failed"):
+            return None
+        reasons = judged.get("reasons")
+        first = f": {reasons[0]}" if isinstance(reasons, list) and reasons else "."
+        return f"The verdict on this mapping, when it was trained, is {judged['verdict']}{first}"
+
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")
         return f"SaliencyMapper({backbone}, {self.size} px, {len(self.classes)} classes)"

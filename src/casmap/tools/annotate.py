@@ -60,6 +60,8 @@ def annotate(
         if classes not in get_args(Classes):
             raise UserError(f"{option('classes')} must be one of {', '.join(get_args(Classes))}, not {classes!r}.")
         mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
+        if mapper.caution:
+            reporter.warning(mapper.caution)
         if classes == "predicted" and not mapper.network.predicts:
             raise UserError(
                 f"This mapping predicts no classes: use {option('classes', 'folder')} or {option('classes', 'none')}."

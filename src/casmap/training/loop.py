@@ -4,16 +4,16 @@ import copy
 import json
 import shutil
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
+from casmap.evaluation.verdict import Verdict
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder, Mapping
@@ -24,6 +24,7 @@ from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
+from casmap.training.held_out import judge_run, plain, with_warnings, write_summary
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -36,16 +37,15 @@ from casmap.training.thinning import find_thinning
 FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
 CHECKPOINT = "checkpoint"
 TOLERANCE = 0.03  # difference between the masks' area and the requested area above which a warning is given
-MIN_AREA, MAX_AREA = 0.02, 0.95  # mean mask areas outside of which a mapping is useless
-Verdict = Literal["good", "doubtful", "failed"]
 
 
 @dataclass(frozen=True)
 class TrainingResult:
     """The result of a run.
 
-    verdict: "failed" if the masks mark nearly nothing or everything (a mean area below 0.02 or above 0.95);
-    "doubtful" if the run gave any warning; otherwise "good".
+    verdict: measured on held-out photos (`casmap.evaluation.verdict.judge`), and at best "doubtful" if the run gave any
+    warning. If nothing was measured: "failed" if the masks mark nearly nothing or everything (a mean area below 0.02 or
+    above 0.95). reasons: one sentence for each reason against the mapping. measured: the numbers of the verdict.
     """
 
     mapping: Path
@@ -58,23 +58,18 @@ class TrainingResult:
     lambda_r: float
     accuracy: float  # of the classifier on clean training crops, over the last tenth of the steps
     masked_accuracy: float  # of f' on masked training crops, over the last tenth of the steps
-
-
-def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
-    """Whether a mapping is usable; `TrainingResult` states the rule.
-
-    >>> verdict_on(0.4, []), verdict_on(0.4, ["f(0) is weak."]), verdict_on(0.97, [])
-    ('good', 'doubtful', 'failed')
-    """
-    if not MIN_AREA <= area <= MAX_AREA:  # also true for NaN
-        return "failed"
-    return "doubtful" if list(warnings) else "good"
+    reasons: tuple[str, ...] = ()
+    measured: dict[str, Any] = field(default_factory=dict)
 
 
 def train_mapping(
-    photos: PhotoSet, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
-) -> TrainingResult:
-    """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder."""
+    photos: PhotoSet, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping,
+    held_out: PhotoSet | None = None,
+) -> TrainingResult:  # fmt: skip
+    """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder.
+
+    held_out: photos for the verdict. It is measured only if the recipe holds photos out; without them, on `photos`.
+    """
     recipe, path = run.recipe, run.folder / "mapping.safetensors"
     start = time.monotonic()
     with run.started(photos):
@@ -97,14 +92,19 @@ def train_mapping(
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
                 training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
+        judgement = judge_run(path, run, photos, held_out, training)
         Checkpoints(run.folder, CHECKPOINT).remove()
         for number in range(1, recipe.second_stage_rounds + 1):
             Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
             shutil.rmtree(run.folder / (MASKS + suffix_of(number)), ignore_errors=True)
-    warn_of_skipped(photos, run)
+        warn_of_skipped(photos, run)
+        judgement = with_warnings(judgement, plain(run.warnings))
+        seconds = 0.0 if finished else time.monotonic() - start
+        if run.processes.first and not finished:
+            write_summary(run, judgement, training, seconds)
     return TrainingResult(
-        mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
-        verdict=verdict_on(training["area"], run.warnings), **training,
+        mapping=path, seconds=seconds, warnings=tuple(run.warnings), verdict=judgement.verdict,
+        reasons=judgement.reasons, measured=judgement.numbers, **training,
     )  # fmt: skip
 
 

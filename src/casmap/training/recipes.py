@@ -27,7 +27,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
 }
 
 # Options that 0.1.0 did not have: the value without effect.
-ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0}
+ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0, "held_out": None}
 
 # The groups of options, by their first option: in `--help` and in the documentation.
 GROUPS = {
@@ -121,6 +121,8 @@ class Recipe:
     flip: bool = _option(True, "flip half of the photos horizontally")
 
     seed: int = _option(0, "seed of all random numbers", 0, 2**31)
+    held_out: float | None = _option(
+        None, "share of the photos held out for the verdict (default: 0.1 in casmap train, 0 in studies)", 0, 0.5)
     device: str = _option("auto", "auto, cpu, cuda or mps")
     threads: int | None = _option(None, "CPU threads (default: torch's choice)", 1, 4096)
     unreadable: float = _option(0.01, "maximum share of unreadable photos, which are skipped", 0, 1)
