@@ -204,7 +204,8 @@ def test_a_stopped_command_ends_with_one_sentence(tmp_path, environment, number)
         (
             "--checkpoint-every 1",
             "checkpoint.safetensors",
-            "Stopped. To continue from the last checkpoint, run the same",
+            "Stopped. The mapping so far is {run}/mapping-so-far.safetensors (verdict: not measured). To continue, run "
+            "the same",
         ),
     ],
 )
@@ -218,7 +219,7 @@ def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets, 
         process.send_signal(signal.SIGTERM)
         _, complained = process.communicate()
     assert process.returncode == 143
-    assert complained == f"{expected} command with --resume.\n".encode()
+    assert complained == f"{expected.format(run=tmp_path / 'run')} command with --resume.\n".encode()
     assert not list((tmp_path / "run").glob(".*"))
 
 

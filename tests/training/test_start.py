@@ -195,5 +195,5 @@ def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, 
     options = [message for message in recorder.messages if message.startswith("  ")]
     assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
     (estimate,) = [message for message in recorder.messages if "Estimated time" in message]
-    assert recorder.messages[5:].index(estimate) == len(options) + 1  # after the command that changes them
+    assert recorder.messages[5:].index(estimate) == len(options) + 2  # after the command to change them
     assert not any("30 minutes" in message for message in recorder.messages)

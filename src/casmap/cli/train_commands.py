@@ -12,7 +12,10 @@ from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe
 from casmap.cli.tables import print_verdict
 
 FAILED = 3  # exit code of a training whose masks are useless
-ADVICE = "do not use this mapping. Train longer (--steps), set --area to the share that objects cover, or add photos."
+ADVICE = (
+    "do not use this mapping. Run Algorithm 1 (--from-scratch), for longer (--steps), set --area to the share that "
+    "objects cover, or add photos."
+)
 
 Labels = Annotated[
     Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
@@ -37,6 +40,9 @@ def train(
         typer.Option(help="f(0), the initial classifier: a file that casmap wrote, or weights of the backbone"),
     ] = None,
     resume: Resume = False, labels: Labels = None, boxes: OldLabels = None, split: Split = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="choose sizes, steps and stages that fit into this time (default: 20 or 30)")
+    ] = None,
     changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
@@ -45,7 +51,7 @@ def train(
     with if_stopped(partial(how_to_continue, out)):
         trained = start.train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
-            reporter=reporter, **changes or {},
+            minutes=minutes, reporter=reporter, **changes or {},
         )  # fmt: skip
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(

@@ -1,7 +1,8 @@
 """The verdict of a run: photos that are held out, and what a mapping that did not see them makes of them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import torch
 from casmap.data.photos import PhotoSet, Subset
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
+from casmap.errors import Stopped, option
 from casmap.evaluation.trust import Classify, measure
 from casmap.evaluation.verdict import Judgement, Verdict
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.models.files import load_classifier, load_mapping, save_mapping
+from casmap.training.checkpoints import StoppedStage
 from casmap.training.run import WARNING, Run
 from casmap.version import __version__
 
@@ -26,7 +29,8 @@ FEWEST = 10  # photos; fewer are not held out, because they tell nothing
 SCENES = 40  # that are measured at least
 SETTLED = 150  # steps of Algorithm 1 below which masks have not settled
 MIN_AREA, MAX_AREA = 0.02, 0.95  # mean mask areas outside of which a mapping is useless
-SUMMARY = "summary.json"
+SUMMARY, SO_FAR = "summary.json", "mapping-so-far.safetensors"
+NOT_FINISHED = "The run was stopped before its end."
 
 Indices = npt.NDArray[np.int64]
 
@@ -81,7 +85,8 @@ def judge_run(path: Path, run: Run, photos: PhotoSet, held_out: PhotoSet | None,
 
 
 def judge_file(
-    path: Path, run: Run, photos: PhotoSet, held_out: PhotoSet | None, training: dict[str, Any]
+    path: Path, run: Run, photos: PhotoSet, held_out: PhotoSet | None, training: dict[str, Any],
+    doubts: Sequence[str] = (),
 ) -> Judgement:  # fmt: skip
     """The judgement on a mapping file, to whose metadata it is added; one that is there already is not repeated."""
     network, about = load_mapping(path)
@@ -91,7 +96,8 @@ def judge_file(
         mapper = SaliencyMapper(network.to(run.device), about["size"])
         classify = None if network.predicts else _first(run)
         measured = measure(mapper, photos if held_out is None else held_out, classify=classify, reporter=run.reporter)
-        judgement = with_warnings(measured.judge(), _unsettled(training["steps"]) + plain(run.warnings))
+        warnings = [*doubts, *_unsettled(training["steps"]), *plain(run.warnings)]
+        judgement = with_warnings(measured.judge(), warnings)
         judgement.numbers["held out"] = held_out is not None
         save_mapping(path, network.cpu(), about | {"verdict": judgement.to_json()})
     return judgement
@@ -106,6 +112,32 @@ def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
     if not MIN_AREA <= area <= MAX_AREA:  # also true for NaN
         return "failed"
     return "doubtful" if list(warnings) else "good"
+
+
+@contextmanager
+def so_far_if_stopped(run: Run, photos: PhotoSet, held_out: PhotoSet | None) -> Iterator[None]:
+    """If a stage is stopped, write what it has learned so far as a mapping, with a verdict, and say so.
+
+    The file has a name of its own: `--resume` continues from the last checkpoint, and ends with the same weights as a
+    run that was never stopped.
+    """
+    try:
+        yield
+    except StoppedStage as stop:
+        if run.processes.ranks > 1:
+            raise
+        path = run.folder / SO_FAR
+        about = {"size": stop.size, "recipe": run.recipe.options(), "stopped": stop.steps}
+        save_mapping(path, stop.network.cpu().eval(), about)
+        run.message(f"Stopped: what was learned so far is in {path}. Measuring it; Ctrl-C again skips this.")
+        verdict = "not measured"
+        if run.recipe.held_out:
+            with suppress(KeyboardInterrupt):
+                verdict = judge_file(path, run, photos, held_out, {"steps": 0}, [NOT_FINISHED]).verdict
+        raise Stopped(
+            f"Stopped. The mapping so far is {path} (verdict: {verdict}). To continue, run the same command with "
+            f"{option('resume', True)}."
+        ) from stop
 
 
 def with_warnings(judgement: Judgement, warnings: list[str]) -> Judgement:

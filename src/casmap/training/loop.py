@@ -14,17 +14,18 @@ from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
 from casmap.evaluation.verdict import Verdict
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder, Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
+from casmap.models.onnx_decoder import load_start
 from casmap.models.split import Learner, Tail, split
 from casmap.training.algorithm import TrainingState, casm
-from casmap.training.checkpoints import Checkpoints, Resumable
+from casmap.training.checkpoints import Checkpoints, Resumable, left_if_stopped
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
-from casmap.training.held_out import judge_run, plain, with_warnings, write_summary
+from casmap.training.held_out import SO_FAR, judge_run, plain, so_far_if_stopped, with_warnings, write_summary
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -72,7 +73,7 @@ def train_mapping(
     """
     recipe, path = run.recipe, run.folder / "mapping.safetensors"
     start = time.monotonic()
-    with run.started(photos):
+    with run.started(photos), so_far_if_stopped(run, photos, held_out):
         finished = run.resumed and path.exists()
         if finished:
             run.message(f"This run is finished: {path}")
@@ -93,6 +94,7 @@ def train_mapping(
                 training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
         judgement = judge_run(path, run, photos, held_out, training)
+        (run.folder / SO_FAR).unlink(missing_ok=True)
         Checkpoints(run.folder, CHECKPOINT).remove()
         for number in range(1, recipe.second_stage_rounds + 1):
             Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
@@ -116,10 +118,11 @@ def run_second_stage(
     if recipe.masks_from is None:
         network, about = load_mapping(casm_path)
         teacher = SaliencyMapper(to_device(network, run.device), about["size"])
+        first = network.encoder
     else:
-        network = SaliencyNetwork(first, Decoder(first.stage_channels), list(photos.classes), predicts=True)
         given = SaliencyMapper.load(None if recipe.masks_from == "shipped" else recipe.masks_from)
         teacher = SaliencyMapper(given.network, recipe.size)  # fits objects better than at its own, smaller size
+    network = starting_network(first, list(photos.classes), recipe)
     for number in range(1, recipe.second_stage_rounds + 1):
         is_last = number == recipe.second_stage_rounds
         path = run.folder / ("mapping.safetensors" if is_last else f"round-{number}.safetensors")
@@ -129,6 +132,18 @@ def run_second_stage(
             save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.options(), "training": training})
         teacher = SaliencyMapper.load(path, str(run.device))
     return training
+
+
+def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) -> SaliencyNetwork:
+    """The encoder with the decoder that the second stage starts from, and the head of that decoder's map."""
+    if recipe.from_scratch:
+        return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
+    start = load_start(SHIPPED)
+    if start.backbone != recipe.backbone or start.cam_head is None:
+        raise UserError(
+            f"The shipped mapping is a {start.backbone}, not a {recipe.backbone}: set {option('from_scratch', True)}."
+        )
+    return SaliencyNetwork(encoder, start.decoder, classes, True, start.cam_head)
 
 
 def read_training(path: Path) -> dict[str, Any]:
@@ -172,19 +187,23 @@ def run_algorithm1(
     rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
     label = f"Algorithm 1, thinning {recipe.thinning}"
     note = "loss {loss:.3f}, area {area:.2f}, lambda_R {lambda_r:.3g}"
-    logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
+    predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
+
+    def network() -> SaliencyNetwork:
+        return SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
+
+    with left_if_stopped(stage, network, recipe.algorithm_side):
+        logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
     area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warning(
             f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} "
             f"({option('area')}). Train for more steps ({option('steps')})."
         )
-    predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
-    network = SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
     last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
     training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
-    save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.options(), "training": training})
+    save_mapping(path, network(), {"size": recipe.algorithm_side, "recipe": recipe.options(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
 

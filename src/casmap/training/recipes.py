@@ -27,7 +27,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
 }
 
 # Options that 0.1.0 did not have: the value without effect.
-ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0, "held_out": None}
+ADDED: dict[str, Any] = {"erase": "pixels", "sharpness": 0.0, "held_out": None, "from_scratch": True}
 
 # The groups of options, by their first option: in `--help` and in the documentation.
 GROUPS = {
@@ -104,6 +104,8 @@ class Recipe:
         "cam", "pseudo-masks: the masks times the label's class activation map (cam), or fitted to edges (edges)")
     masks_from: str | None = _option(
         None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: the one of casmap)")
+    from_scratch: bool = _option(
+        True, "start the second stage from a random decoder (default of recipes), not from the shipped mapping's")
     cam_scales: int = _option(
         1, "number of image sizes over which class activation maps are averaged: cam_size, each next one / √2", 1, 5)
     second_stage_rounds: int = _option(
@@ -152,6 +154,10 @@ class Recipe:
             raise UserError(f"{option('reuse_masked')} needs {option('erase', 'pixels')}, not features.")
         if self.masks_from is not None and not self.second_stage_steps:
             raise UserError(f"{option('masks_from')} needs a second stage: set {option('second_stage_steps', 600)}.")
+        if not self.from_scratch and not self.second_stage_steps:
+            raise UserError(
+                f"{option('from_scratch', False)} needs a second stage: set {option('second_stage_steps', 60)}."
+            )
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
                 "The second stage needs an encoder that classifies, which a separate encoder does not: "

@@ -18,11 +18,12 @@ from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
-from casmap.training.held_out import SHARE, hold_out
+from casmap.training.held_out import SETTLED, SHARE, hold_out
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
 from casmap.training.recipes import REMOVED, Recipe, current_names, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
 from casmap.training.second_stage import check_has_cam
+from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped
 
 Source = str | os.PathLike[str]
 
@@ -38,19 +39,20 @@ class ClassifierResult:
 
 def train(
     data: Source, *, out: Source = "runs/casm", recipe: Source | None = None, classifier: Source | None = None,
-    resume: bool = False, labels: Source | None = None, split: str | None = None, reporter: Reporter = SILENT,
-    **options: Any,
+    resume: bool = False, labels: Source | None = None, split: str | None = None, minutes: float | None = None,
+    reporter: Reporter = SILENT, **options: Any,
 ) -> TrainingResult:  # fmt: skip
     """Train a mapping on photos with class labels; unset options are chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
     recipe: paper, quick, photos, edges, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
     labels: annotations that give the classes of photos in no class folder; their boxes are not used for training.
-    split: the split to use if data has several. options: fields of `Recipe`, such as area=0.4 or steps=1000.
+    split: the split to use if data has several. minutes: choose a recipe that fits into them. options: fields of
+    `Recipe`, such as area=0.4 or steps=1000.
     """
     if classifier is not None and (backbone := backbone_of(str(classifier))) is not None:
         options = {"backbone": backbone, **options}
-    with _prepare(data, out, recipe, options, resume, labels, split, SHARE, reporter) as (
+    with _prepare(data, out, recipe, options, resume, labels, split, SHARE, minutes, reporter) as (
         photos,
         held_out,
         run,
@@ -71,7 +73,7 @@ def train_classifier(
     labels: Source | None = None, split: str | None = None, reporter: Reporter = SILENT, **options: Any,
 ) -> ClassifierResult:  # fmt: skip
     """Train only a classifier, the way f(0) is trained; the arguments are those of `train`."""
-    with _prepare(data, out, recipe, options, resume, labels, split, 0.0, reporter) as (photos, _, run, _):
+    with _prepare(data, out, recipe, options, resume, labels, split, 0.0, None, reporter) as (photos, _, run, _):
         if run.recipe.pretrained and not run.recipe.weights:
             check_weights(run.recipe.backbone)
         with run.started(photos):
@@ -84,7 +86,8 @@ def train_classifier(
 @contextmanager
 def _prepare(
     data: Source, out: Source, recipe_name: Source | None, options: dict[str, Any], resume: bool,
-    labels: Source | None, split: str | None, share: float, reporter: Reporter,
+    labels: Source | None, split: str | None, share: float, minutes: float | None,
+    reporter: Reporter,
 ) -> Iterator[tuple[PhotoSet, PhotoSet | None, Run, StepTimes | None]]:  # fmt: skip
     """The photos, those held out, the run and, if the recipe was chosen, the times of its steps.
 
@@ -107,11 +110,17 @@ def _prepare(
         for warning in warnings:
             reporter.warning(warning)
         given = None
+        if minutes is not None and (recipe_name is not None or resume):
+            raise UserError(f"{option('minutes')} chooses a recipe: it needs a new run without {option('recipe')}.")
+        if minutes is not None and not 0 < minutes < float("inf"):
+            raise UserError(f"{option('minutes')} must be above 0, not {minutes:g}.")
         if recipe_name is not None:
             given = read_recipe(os.fspath(recipe_name)).replace(**options)
         elif resume:
             given = saved_recipe(saved).replace(**options)
-        share = _share(given, options, (saved_recipe(saved).held_out or 0.0) if resume else share)
+        if given is not None and resume and given.held_out is None:
+            given = given.replace(held_out=saved_recipe(saved).held_out)
+        share = _share(given, options, 0.0 if resume else share)
         photos, held_out = _hold_out(found, os.fspath(data), share, given.seed if given else options.get("seed", 0))
         if share and not resume:
             reporter.message(_about_held_out(photos, held_out))
@@ -119,7 +128,11 @@ def _prepare(
             photos.limit = options.get("unreadable", photos.limit)
         times = None
         if given is None:
-            recipe, explanations, times = choose(photos, options, reporter)
+            wanted = options | ({"held_out": share} if share else {})
+            if starts_from_shipped(photos, options):
+                recipe, explanations, times = choose_from_shipped(photos, wanted, minutes, reporter)
+            else:
+                recipe, explanations, times = choose(photos, wanted, reporter, minutes)
             reporter.message("Options chosen for these photos and this machine:")
             for explanation in explanations:
                 reporter.message(f"  {explanation}")
@@ -127,10 +140,15 @@ def _prepare(
             reporter.message(f"To change them: casmap train {data} {_flags(recipe, named, options)} --out {folder}")
         else:
             recipe = given
-        if share:
+        if share and not resume:
             recipe = recipe.replace(held_out=share)
         if processes.ranks > 1:  # the choice depends on timings, which differ between processes
             recipe = Recipe().replace(**json.loads(processes.broadcast(json.dumps(recipe.options()).encode())))
+        if share and not resume and 0 < (steps := recipe.total_steps(len(photos))) < SETTLED:
+            reporter.message(
+                f"{option('steps', steps)} is short: masks settle after about {SETTLED} steps, and the verdict will be "
+                "doubtful at best."
+            )
         if isinstance(photos, Readable):
             photos.limit = recipe.unreadable
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
@@ -176,7 +194,9 @@ def _about_held_out(photos: PhotoSet, held_out: PhotoSet | None) -> str:
 
 def _flags(recipe: Recipe, given: dict[str, Any], options: dict[str, Any]) -> str:
     """The command-line options that repeat the choice, with those that the user gave."""
-    names = ("backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r")
+    names = ["backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r"]
+    if recipe.masks_from is not None:  # no Algorithm 1: an option of it would start one
+        names = ["backbone", "size", "second_stage_steps"]
     values = given | {name: getattr(recipe, name) for name in names}
     flags = []
     for name, value in (values | {key: value for key, value in options.items() if key not in REMOVED}).items():
