@@ -197,3 +197,22 @@ def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, 
     (estimate,) = [message for message in recorder.messages if "Estimated time" in message]
     assert recorder.messages[5:].index(estimate) == len(options) + 2  # after the command to change them
     assert not any("30 minutes" in message for message in recorder.messages)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minutes": 5, "recipe": "quick"}, "minutes chooses a recipe: it needs a new run without recipe"),
+        ({"minutes": 0}, "minutes must be above 0, not 0"),
+        ({"minutes": float("nan")}, "minutes must be above 0, not nan"),
+    ],
+)
+def test_minutes_that_cannot_be_kept_are_one_sentence(tmp_path, make_folder, options, message) -> None:
+    with pytest.raises(UserError, match=message):
+        train(make_folder(tmp_path / "photos"), out=tmp_path / "run", **CPU, **options)
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").iterdir())
+
+
+def test_steps_that_are_few_are_said_before_the_training(tmp_path, make_folder, recorder) -> None:
+    train(make_folder(tmp_path / "photos"), out=tmp_path / "run", recipe="quick", reporter=recorder, **TINY)
+    assert any("is short: masks settle after about 150 steps" in message for message in recorder.messages)

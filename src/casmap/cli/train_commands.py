@@ -53,10 +53,12 @@ def train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
             minutes=minutes, reporter=reporter, **changes or {},
         )  # fmt: skip
+    steps = f"{trained.steps} steps of Algorithm 1" if trained.steps else "Second stage only"
+    weight = f", lambda_R {trained.lambda_r:.3g}" if trained.steps else ""
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
-        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, lambda_R {trained.lambda_r:.3g}\n"
+        f"  {steps}{took}; mean mask area {trained.area:.3f}{weight}\n"
         f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}",
         soft_wrap=True,
     )
