@@ -1,7 +1,7 @@
 """Train from the shipped mapping: new classes get a head, and the shipped decoder adapts to the photos.
 
 Its masks before the first step are the shipped mapping's, so training begins at a mapping that works. The decoder
-learns the shipped mapping's own masks of the photos, fitted to edges, for a few steps: more steps make it worse
+learns the shipped mapping's own masks of the photos, fitted to edges, for a few steps: more did not help
 (docs/guides/train.md).
 """
 
@@ -49,7 +49,7 @@ def choose_from_shipped(
     recipe = ADAPT.replace(**{"backbone": about["backbone"], "size": about["size"]} | changes)
     limit = TIME_LIMIT if minutes is None else 60 * minutes
     times = time_training(recipe, photos, reporter)
-    steps, reason = recipe.second_stage_steps, "more make its masks worse"
+    steps, reason = recipe.second_stage_steps, "more did not help in tests"
     if "second_stage_steps" not in changes:
         fixed = estimated_seconds(recipe, len(photos), times) - steps * times.second_stage_step
         fitting = int((limit - fixed) / times.second_stage_step)
