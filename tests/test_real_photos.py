@@ -11,6 +11,7 @@ from casmap.data.batches import Batches
 from casmap.data.folders import PhotoFolder
 from casmap.evaluation.evaluate import center_system, map_photos, measure_masks, whole_system
 from casmap.evaluation.localization import iou
+from casmap.evaluation.trust import measure
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.models.decoder import Decoder
@@ -115,3 +116,8 @@ def _center(image: np.ndarray) -> np.ndarray:
     top, left = (image.shape[0] - side) // 2, (image.shape[1] - side) // 2
     square = image[top : top + side, left : left + side]
     return cv2.resize(square, (224, 224), interpolation=cv2.INTER_CUBIC)
+
+
+def test_the_shipped_mapping_gets_the_best_verdict_on_pets():
+    found = measure(SaliencyMapper.load(), PhotoFolder(DATA / "pets" / "dev"), most=100).judge()
+    assert found.verdict == "good", found

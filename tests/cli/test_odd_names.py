@@ -28,7 +28,7 @@ PHOTOS = [
 READ = {"coco": "annotations.json", "label-studio": "tasks.json", "cvat": "annotations.xml", "csv": "boxes.csv",
         "voc": "Annotations"}  # fmt: skip
 TINY = ["--recipe", "quick", "--size", "32", "--first-steps", "1", "--steps", "1", "--second-stage-steps", "0",
-        "--batch", "2"]  # fmt: skip
+        "--batch", "2", "--held-out", "0"]  # fmt: skip
 
 
 @pytest.fixture

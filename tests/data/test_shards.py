@@ -175,6 +175,8 @@ def test_the_command_writes_shards_and_training_reads_them(folder, tmp_path) -> 
     options = {"recipe": "quick", "size": 32, "batch": 4, "steps": 2, "first-steps": 2, "threads": 1}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     done = CliRunner().invoke(
-        app, ["train", str(tmp_path / "shards"), *arguments, "--out", str(tmp_path / "run")], catch_exceptions=False
+        app,
+        ["train", str(tmp_path / "shards"), *arguments, "--held-out", "0", "--out", str(tmp_path / "run")],
+        catch_exceptions=False,
     )
     assert done.exit_code == 0, done.output

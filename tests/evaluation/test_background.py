@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casmap.evaluation.background import ENOUGH, _on_border, _place_of, background_warnings
+from casmap.evaluation.background import ENOUGH, _on_border, _place_of, background_warnings, mark_warnings
 
 
 def blob(row, column, side=30, radius=4):
@@ -64,3 +64,26 @@ def test_frames_are_told_of() -> None:
 
 def test_few_photos_say_nothing() -> None:
     assert background_warnings(np.stack([blob(4, 4)] * (ENOUGH - 1)), np.zeros(ENOUGH - 1, np.int64), ["a"]) == []
+
+
+def marked(row: int, column: int, count: int = 45) -> np.ndarray:
+    """Objects at random places; in the photos of every third class also a mark."""
+    rng = np.random.default_rng(0)
+    masks = [blob(*rng.integers(6, 24, 2)) for _ in range(count)]
+    return np.stack([np.maximum(mask, blob(row, column)) if n % 3 == 1 else mask for n, mask in enumerate(masks)])
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "place"), [(2, 2, "top left"), (27, 15, "bottom"), (27, 27, "bottom right"), (15, 2, "left")]
+)
+def test_a_mark_beside_the_object_is_found_in_its_class(row, column, place) -> None:
+    (sentence,) = mark_warnings(marked(row, column), np.arange(45) % 3, ["a", "b", "c"])
+    assert f"the photos of b the mask marks the {place}, " in sentence
+
+
+def test_objects_alone_and_few_photos_are_no_mark() -> None:
+    rng = np.random.default_rng(0)
+    masks = np.stack([blob(*rng.integers(6, 24, 2)) for _ in range(45)])
+    assert mark_warnings(masks, np.arange(45) % 3, ["a", "b", "c"]) == []
+    few = 3 * ENOUGH - 3
+    assert mark_warnings(marked(2, 2, few), np.arange(few) % 3, ["a", "b", "c"]) == []

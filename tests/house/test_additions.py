@@ -80,7 +80,22 @@ def test_a_format_is_written_and_read(run, data) -> None:
     assert "casmap" in json.dumps(rows)
 
 
-SMALL = ["--recipe", "quick", "--size", 32, "--steps", 6, "--first-steps", 2, "--batch", 4, "--threads", 1]
+SMALL = [
+    "--recipe",
+    "quick",
+    "--size",
+    32,
+    "--steps",
+    6,
+    "--first-steps",
+    2,
+    "--batch",
+    4,
+    "--threads",
+    1,
+    "--held-out",
+    0,
+]
 
 
 def about(file: Path) -> dict:

@@ -29,7 +29,7 @@ def test_a_corrupt_photo_is_skipped_counted_and_named(photos, casmap, tmp_path) 
     once = str(count // BATCH)  # steps of one epoch
     train = [
         "train", photos, "--recipe", "quick", "--size", "32", "--batch", BATCH, "--first-steps", once, "--steps", once,
-        "--sample-limit", "2", "--threads", "1", "--out", tmp_path / "run",
+        "--sample-limit", "2", "--threads", "1", "--held-out", "0", "--out", tmp_path / "run",
     ]  # fmt: skip
     done = casmap(*train, "--unreadable", "0")
     sentence = done.sentence()

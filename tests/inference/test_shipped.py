@@ -13,7 +13,8 @@ from casmap.data.free_photos import free_photos
 from casmap.evaluation.localization import iou
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.tools.annotate import annotate
-from casmap.training.recipes import EDGES, REMOVED, RENAMED
+from casmap.training.options_of_0_1_0 import REMOVED, RENAMED
+from casmap.training.recipes import SEEDS
 
 # By hand around the cat, cup and saucer, the motorcycle, the astronaut with her helmet, the cameraman and his tripod.
 BOXES = {
@@ -38,7 +39,9 @@ def test_it_is_one_small_file_with_the_hash_of_the_model_card() -> None:
 
 def test_it_was_trained_with_the_current_recipe(mapper: SaliencyMapper) -> None:
     kept = {RENAMED.get(name, name): value for name, value in mapper.about["recipe"].items() if name not in REMOVED}
-    assert {name: value for name, value in kept.items() if value != getattr(EDGES, name)} == {"threads": 1}
+    assert {name: value for name, value in kept.items() if value != getattr(SEEDS, name)} == {
+        "threads": 1, "masks_from": "casmap-edges.onnx"
+    }  # fmt: skip
     assert (len(mapper.classes), mapper.size) == (1000, 288)
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from casmap.errors import UserError
+from casmap.evaluation.trust import inpainted
 from casmap.inference.components import binary_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.classifier import Classifier
@@ -28,7 +29,7 @@ from casmap.paper.figure3 import (
 )
 from casmap.paper.outcome import HOLDS, TIE
 from casmap.paper.setting import find_setting
-from casmap.tools.classifiers import inpainted, versions
+from casmap.tools.classifiers import versions
 
 
 @given(arrays(bool, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=40)), st.integers(0, 9))

@@ -59,8 +59,8 @@ def test_a_mask_on_the_evidence_keeps_it_and_leaves_nothing() -> None:
     assert (means["whole"], means["masked-in"]) == (1.0, 1.0)
     assert found.confidence["masked-in"].min() > 0.9
     assert found.confidence["inpainted"].max() < 0.7
-    (sentence,) = found.warnings  # the evidence is the same corner in all
-    assert "at the top left" in sentence
+    assert "at the top left" in " ".join(found.warnings)  # the evidence is the same corner in all
+    assert found.verdict == "failed"  # so any other photo's mask is as good
 
 
 def test_a_mask_beside_the_evidence_is_complained_of() -> None:
@@ -83,6 +83,8 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
     assert done.code == 0, done.complained
     content = json.loads((tmp_path / "sheet" / "check.json").read_text())
     assert content["photos"] == 20
+    assert content["verdict"] in done.said
+    assert content["judgement"]["gain"].keys() == {"centred", "random", "another photo's"}
     assert content["known"]
     assert len(content["right"]) == 2
     rows = list(csv.DictReader((tmp_path / "sheet" / "check.csv").open()))
@@ -143,6 +145,7 @@ def test_masks_that_cover_everything_or_nothing_are_a_warning(value, words, tmp_
     """Masked in, such photos are whole, and masked out nothing is left: the classifier alone finds no fault."""
     (sentence,) = flat(value).warnings
     assert words in sentence
+    assert flat(value).verdict == "failed"
 
 
 def test_a_small_mask_and_a_large_one_are_no_warning() -> None:

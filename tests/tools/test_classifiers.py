@@ -4,8 +4,9 @@ import numpy as np
 import torch
 
 from casmap.data.batches import normalised
+from casmap.evaluation.trust import inpainted
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.tools.classifiers import inpainted, versions
+from casmap.tools.classifiers import versions
 
 
 def test_versions_by_hand() -> None:

@@ -45,7 +45,9 @@ def test_for_a_folder_of_pngs_every_option_is_chosen_and_explained(tmp_path, mak
 
 def test_pretrained_weights_are_chosen_if_they_are_available(tmp_path, monkeypatch, make_folder) -> None:
     monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
-    recipe, lines, _ = choose(PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "batch": 2})
+    recipe, lines, _ = choose(
+        PhotoFolder(make_folder(tmp_path, each=1)), {**CPU, "batch": 2, "second_stage_steps": 600}
+    )
     assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
     assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
     assert lines[0] == "backbone = lite0: the network of the classifier (cpu, pretrained weights)"
@@ -258,3 +260,52 @@ def test_a_size_that_a_backbone_cannot_take_is_one_sentence() -> None:
     with pytest.raises(UserError, match="vit_tiny_patch16_224 does not support images of this size") as caught:
         budget.time_step(QUICK.replace(backbone="vit_tiny_patch16_224", size=40, batch=2, device="cpu"), 3)
     assert "\n" not in str(caught.value)
+
+
+def test_fewer_than_1000_photos_take_20_minutes(monkeypatch) -> None:
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(5.0, 2.0, 0.0, 0.0))
+    few = Many()
+    few.labels = few.labels[:999]
+    recipe, lines, _ = choose(few, CPU)
+    assert recipe.steps == 200  # the minimum
+    assert not any("minutes" in line for line in lines)
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(2.0, 0.2, 0.0, 0.0))
+    recipe, lines, _ = choose(few, CPU)
+    assert recipe.steps == int(1200 / 2.2)
+    assert any(line.endswith("(as many as fit into 20 minutes)") for line in lines)
+
+
+@pytest.mark.parametrize("minutes", [20, 60, 300])
+def test_a_recipe_fits_into_the_minutes(monkeypatch, minutes) -> None:
+    """Sizes and stages shrink until it does; the time of a step grows with the area of the images."""
+
+    def timed(recipe, classes):
+        area, whole = (recipe.algorithm_side / 160) ** 2, (recipe.size / 224) ** 2
+        return StepTimes(4 * area, 1 * area, 3 * whole, 1 * whole)
+
+    monkeypatch.setattr(budget, "time_step", timed)
+    monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
+    photos = Many()
+    photos.labels = photos.labels[:2000]
+    recipe, _, times = choose(photos, {**CPU, "backbone": "test_resnet", "held_out": 0.1}, minutes=minutes)
+    seconds = estimate_duration(photos, recipe, times=times)
+    assert recipe.steps >= budget.MIN_STEPS
+    assert recipe.second_stage_steps >= budget.MIN_SECOND_STAGE
+    assert 0.8 * 60 * minutes < seconds <= 1.01 * 60 * minutes or recipe.steps == 30 * (2000 // 16)
+    assert (recipe.size < 224) == (minutes == 20)
+
+
+def test_minutes_that_are_too_few_are_one_sentence(monkeypatch) -> None:
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(4.0, 1.0, 3.0, 1.0))
+    with pytest.raises(UserError, match=r"These photos need about .* on this machine: set minutes to more"):
+        choose(Many(), CPU, minutes=1)
+
+
+def test_the_estimate_includes_the_verdict(monkeypatch) -> None:
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.0, 0.0))
+    recipe, photos = QUICK, Many()
+    without = estimate_duration(photos, recipe)
+    # 200 of more than 2,000 held-out photos, each in nine forward passes and four inpainted versions.
+    assert estimate_duration(photos, recipe.replace(held_out=0.1)) == pytest.approx(
+        without + 200 * (9 * 0.1 / 3 / 32 + 4 * 0.05)
+    )

@@ -19,7 +19,8 @@ from casmap.training.budget import choose, time_step
 from casmap.training.checkpoints import read_log
 from casmap.training.lambda_r import paper_lambda_r
 from casmap.training.loop import set_up, train_mapping
-from casmap.training.recipes import PAPER, QUICK, Recipe, names_of_0_1_0
+from casmap.training.options_of_0_1_0 import names_of_0_1_0
+from casmap.training.recipes import PAPER, QUICK, Recipe
 from casmap.training.run import Run
 from casmap.training.samples import megabytes
 from casmap.training.score import mask_in, mask_out, score, softness

@@ -15,7 +15,7 @@ from casmap.training.checkpoints import Checkpoints
 TRAIN = [
     sys.executable, "-m", "casmap", "train", "scenes:classes=4,photos=32,size=32", "--recipe", "quick", "--size", "32",
     "--batch", "6", "--first-steps", "120", "--steps", "200", "--period", "9", "--sample-limit", "5", "--threads", "1",
-    "--checkpoint-every", "7",
+    "--checkpoint-every", "7", "--held-out", "0",
 ]  # fmt: skip
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 NAMES = ("checkpoint", "classifier-checkpoint")

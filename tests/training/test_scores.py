@@ -76,7 +76,17 @@ def test_a_score_and_a_thinning_of_another_package_are_trained_with(with_toys, t
     assert "doubling" in text
     data, out = "scenes:classes=4,photos=16,size=32", tmp_path / "run"
     small = ["--size=32", "--batch=8", "--steps=5", "--first-steps=1", "--threads=1", "--device=cpu", "--lambda-r=3"]
-    _casmap(with_toys, "train", data, "--recipe=quick", *small, "--score=margin", "--thinning=doubling", f"--out={out}")
+    _casmap(
+        with_toys,
+        "train",
+        data,
+        "--recipe=quick",
+        "--held-out=0",
+        *small,
+        "--score=margin",
+        "--thinning=doubling",
+        f"--out={out}",
+    )
     assert (json.loads((out / "recipe.json").read_text())["score"]) == "margin"
     assert (out / "mapping.safetensors").exists()
     rows = (out / "log.csv").read_text().splitlines()

@@ -9,7 +9,7 @@ import torch
 from casmap.errors import UserError
 from casmap.training import budget
 from casmap.training import first_classifier as first
-from casmap.training.loop import verdict_on
+from casmap.training.held_out import verdict_on
 from casmap.training.start import train, train_classifier
 
 CPU = {"device": "cpu"}
@@ -123,7 +123,7 @@ def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_re
     for warning, sign in zip(trained.warnings, signs, strict=True):
         assert sign in warning
     assert trained.warnings == tuple(recorder.warnings)
-    assert (trained.verdict, trained.mapping) == ("doubtful", run / "mapping.safetensors")
+    assert (trained.verdict, trained.mapping) == ("failed", run / "mapping.safetensors")  # after one step
     log = (run / "run.log").read_text()
     assert all(f"{warning}\n" in log for warning in trained.warnings)
     again = train(photos, out=run, resume=True)
@@ -194,14 +194,34 @@ def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, 
     photos = make_folder(tmp_path / "photos")
     options = {**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "threads": 1}
     train(photos, out=tmp_path / "run", reporter=recorder, **options)
-    assert recorder.messages[:4] == [
+    assert recorder.messages[:5] == [
         f"Reading photos: {photos}",
         "Found 12 photos of 3 classes.",
+        "Too few photos (12) to hold some out: the verdict will be measured on training photos.",
         "Timing a training step on this machine.",
         "Options chosen for these photos and this machine:",
     ]
     options = [message for message in recorder.messages if message.startswith("  ")]
     assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
     (estimate,) = [message for message in recorder.messages if "Estimated time" in message]
-    assert recorder.messages[4:].index(estimate) == len(options) + 1  # after the command that changes them
+    assert recorder.messages[5:].index(estimate) == len(options) + 2  # after the command to change them
     assert not any("30 minutes" in message for message in recorder.messages)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"minutes": 5, "recipe": "quick"}, "minutes chooses a recipe: it needs a new run without recipe"),
+        ({"minutes": 0}, "minutes must be above 0, not 0"),
+        ({"minutes": float("nan")}, "minutes must be above 0, not nan"),
+    ],
+)
+def test_minutes_that_cannot_be_kept_are_one_sentence(tmp_path, make_folder, options, message) -> None:
+    with pytest.raises(UserError, match=message):
+        train(make_folder(tmp_path / "photos"), out=tmp_path / "run", **CPU, **options)
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").iterdir())
+
+
+def test_steps_that_are_few_are_said_before_the_training(tmp_path, make_folder, recorder) -> None:
+    train(make_folder(tmp_path / "photos"), out=tmp_path / "run", recipe="quick", reporter=recorder, **TINY)
+    assert any("is short: masks settle after about 150 steps" in message for message in recorder.messages)

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from casmap.training.recipes import CHOICES, GROUPS, REMOVED, RENAMED, Recipe
+from casmap.training.options_of_0_1_0 import REMOVED, RENAMED
+from casmap.training.recipes import CHOICES, GROUPS, Recipe
 
 RecipeName = Annotated[
     str | None, typer.Option(help="paper, quick, photos, edges, or a TOML or YAML file (default: chosen automatically)")

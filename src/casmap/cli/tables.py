@@ -96,14 +96,24 @@ def print_report(report: "Report") -> None:
 
 
 def print_check(checked: "CheckResult") -> None:
-    """The accuracy of each classifier on each version of the photos, and every warning about the masks."""
-    from casmap.tools.check import HEAD, rows
+    """The accuracy of each classifier on each version of the photos, the comparison with control masks, the verdict."""
+    from casmap.tools.check import AGAINST, HEAD, against, rows
 
     agree = "correct" if checked.known else "the same as for the whole photo"
     title = f"{len(checked.names)} photos: how often the predicted class is {agree}, percent [95 %]"
     console.print(table_of(title, HEAD, rows(checked)))
-    for sentence in checked.warnings:
+    if checked.measured is not None:
+        title = f"Against masks of the same area that know nothing, {len(checked.measured.masks)} photos [95 %]"
+        console.print(table_of(title, AGAINST, against(checked.measured)))
+    print_verdict(checked.verdict, checked.warnings)
+
+
+def print_verdict(verdict: str, reasons: Sequence[str]) -> None:
+    """A verdict in its colour, and the reasons against the masks."""
+    for sentence in reasons:
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
+    colour = {"good": "green", "doubtful": "red"}.get(verdict, "bold red")
+    console.print(f"Verdict: {verdict}", style=colour)
 
 
 def print_correction(found: "CorrectionResult") -> None:

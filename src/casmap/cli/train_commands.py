@@ -1,5 +1,6 @@
 """`casmap train` and `casmap classifier`."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,13 @@ import typer
 
 from casmap.cli.console import complain, console, if_stopped, reporter
 from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
+from casmap.cli.tables import print_verdict
+
+FAILED = 3  # exit code of a training whose masks are useless
+ADVICE = (
+    "do not use this mapping. Run Algorithm 1 (--from-scratch), for longer (--steps), set --area to the share that "
+    "objects cover, or add photos."
+)
 
 Labels = Annotated[
     Path | None, typer.Option(help="annotations that give the classes of photos that are in no class folder")
@@ -32,6 +40,9 @@ def train(
         typer.Option(help="f(0), the initial classifier: a file that casmap wrote, or weights of the backbone"),
     ] = None,
     resume: Resume = False, labels: Labels = None, boxes: OldLabels = None, split: Split = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="choose sizes, steps and stages that fit into this time (default: 20 or 30)")
+    ] = None,
     changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
@@ -40,20 +51,26 @@ def train(
     with if_stopped(partial(how_to_continue, out)):
         trained = start.train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
-            reporter=reporter, **changes or {},
+            minutes=minutes, reporter=reporter, **changes or {},
         )  # fmt: skip
+    steps = f"{trained.steps} steps of Algorithm 1" if trained.steps else "Second stage only"
+    weight = f", lambda_R {trained.lambda_r:.3g}" if trained.steps else ""
     took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
-        f"  {trained.steps} steps{took}; mean mask area {trained.area:.3f}, lambda_R {trained.lambda_r:.3g}\n"
+        f"  {steps}{took}; mean mask area {trained.area:.3f}{weight}\n"
         f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}",
         soft_wrap=True,
     )
     if trained.verdict == "failed":
-        nearly = "everything" if trained.area > 0.5 else "nothing"
-        complain(f"The training failed: the masks mark nearly {nearly}. Train for more steps (--steps), or set --area.")
-    else:
-        reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
+        for reason in trained.reasons:
+            reporter.warning(f"  {reason}")
+        complain(f"The training failed: {ADVICE}")
+        if "TORCHELASTIC_RUN_ID" not in os.environ:  # torchrun would start a process again that exits with an error
+            raise typer.Exit(FAILED)
+        return
+    reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
+    print_verdict(trained.verdict, trained.reasons)
 
 
 @with_recipe_options

@@ -62,6 +62,8 @@ class Subset(PhotoSet):
         self.classes = [photos.classes[label] for label in kept]
         self.names = [photos.names[index] for index in chosen]
         self.labels: npt.NDArray[np.int64] = labels.astype(np.int64)
+        shards = getattr(photos, "shards", None)
+        self.shards = None if shards is None else shards[chosen]
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Return chosen photo number `index`: (H, W, 3) RGB."""

@@ -4,6 +4,7 @@ smooth: bilinear interpolation. sharp: the guided filter of He, Sun and Tang (20
 fast form of He and Sun (2015): its coefficients are computed at the network's size and applied at the photo's size.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, cast, get_args
 
@@ -86,7 +87,7 @@ def radius_of(mask: Mask) -> int:
     >>> radius_of(np.ones((100, 100), np.float32)), radius_of(np.zeros((100, 100), np.float32))
     (20, 1)
     """
-    return max(1, round(WINDOW * float(mask.sum(dtype=np.float64)) ** 0.5))
+    return max(1, round(WINDOW * math.sqrt(mask.sum(dtype=np.float64))))
 
 
 def coefficients(mask: Mask, image: Image, radius: int) -> list[Floats]:

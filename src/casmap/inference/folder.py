@@ -85,6 +85,8 @@ def extract(
         paths, skipped = to_map(photos)
         opener.start(math.ceil(len(paths) / batch))  # they become ready while the mapping loads
         mapper = as_mapper(mapping, device, 1 if len(paths) > batch else None, edges)
+        if mapper.caution:
+            reporter.warning(mapper.caution)
         options = ""  # nothing says whether a mapper is the mapping of the run that was stopped
         if not isinstance(mapping, SaliencyMapper):
             options = describe_options(

@@ -213,12 +213,26 @@ class SaliencyMapper:
 
     def masks(self, images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Masks (N, H, W) and logits (N, classes) of images (N, H, W, 3) at the network's size."""
+        return self.network.run(self.normalised(images))
+
+    def normalised(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """The network's input (N, 3, H, W) for images (N, H, W, 3); 0 is the mean colour."""
         mean, std = (np.array(numbers, np.float32) * 255 for numbers in (self.network.mean, self.network.std))
         levels = ((np.arange(256, dtype=np.float32)[:, None] - mean) / std)[None]  # a table takes a tenth of the time
         normalised = np.empty((len(images), 3, *images.shape[1:3]), np.float32)
         for image, to in zip(images, normalised, strict=True):
             to[:] = cv2.LUT(image, levels).transpose(2, 0, 1)
-        return self.network.run(normalised)
+        return normalised
+
+    @property
+    def caution(self) -> str | None:
+        """A sentence if the mapping was judged doubtful or failed when it was trained; None if not, or if unknown."""
+        judged = self.about.get("verdict")
+        if not isinstance(judged, dict) or judged.get("verdict") not in ("doubtful", "failed"):
+            return None
+        reasons = judged.get("reasons")
+        first = f": {reasons[0]}" if isinstance(reasons, list) and reasons else "."
+        return f"The verdict on this mapping, when it was trained, is {judged['verdict']}{first}"
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")

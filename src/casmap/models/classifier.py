@@ -57,10 +57,15 @@ class Classifier(nn.Module):
             raise UserError(f"{self.backbone} does not support images of this size: {error}.") from error
         return self.network.forward_head(last), stages, last
 
-    def forward_stages_with_cam(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """As `forward_stages`, plus one stage: the probability-weighted class activation map."""
+    def forward_stages_with_cam(self, images: Tensor, cam_head: nn.Linear | None = None) -> tuple[Tensor, list[Tensor]]:
+        """As `forward_stages`, plus one stage: the probability-weighted class activation map.
+
+        cam_head: a head for other classes, from whose logits and weights the map is computed instead.
+        """
         logits, stages, features = self.forward_features(images)
-        return logits, [*stages, probability_weighted_cam(stages[-1], features, logits, self.network.get_classifier())]
+        head = cam_head or self.network.get_classifier()
+        of_map = logits if cam_head is None else cam_head(features.mean(dim=(2, 3)))
+        return logits, [*stages, probability_weighted_cam(stages[-1], features, of_map, head)]
 
 
 def find_device(name: str) -> torch.device:

@@ -122,7 +122,8 @@ def _mapping(about: Any) -> SaliencyNetwork:
     encoder = _classifier(about)
     with_cam = (about.get("with_cam") or about.get("believes")) is True  # "believes" in files of 0.1.0
     decoder = Decoder(encoder.stage_channels, with_cam)
-    return SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"])
+    cam_head = nn.Linear(encoder.network.num_features, about["cam_classes"]) if "cam_classes" in about else None
+    return SaliencyNetwork(encoder, decoder, about["classes"], about["predicts"], cam_head)
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:

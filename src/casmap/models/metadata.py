@@ -36,6 +36,9 @@ def check_mapping(about: Any) -> None:
         raise ValueError(f"its size is not a number of pixels from {SMALLEST} to {LARGEST}")
     if not isinstance(about.get("predicts"), bool):
         raise ValueError("its metadata do not say whether it predicts classes")
+    cam_classes = about.get("cam_classes", 1)
+    if type(cam_classes) is not int or not 1 <= cam_classes <= MAX_CLASSES:
+        raise ValueError("the number of classes of its class activation map is impossible")
     titles = about.get("titles", about["classes"])
     if not _texts(titles) or len(titles) != len(about["classes"]):
         raise ValueError("its titles are not one text for each class")

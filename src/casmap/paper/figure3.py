@@ -14,6 +14,7 @@ from casmap.data.resizing import resize
 from casmap.errors import UserError
 from casmap.evaluation.numbers import columns, mean_of, paired_difference, percent, points
 from casmap.evaluation.table import system_of
+from casmap.evaluation.verdict import WHOLE
 from casmap.inference.components import Binary, binary_mask
 from casmap.models.classifier import Classifier
 from casmap.paper.outcome import Cell, Claim, Outcome, verdict_below
@@ -24,7 +25,6 @@ from casmap.paper.trainings import Entries, Files, Trainings, planned_entries
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import (
     VERSIONS,
-    WHOLE,
     fingerprint,
     logits_of_versions,
     open_matching_classifier,

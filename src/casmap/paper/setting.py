@@ -10,7 +10,8 @@ from casmap.data.photos import PhotoSet
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import annotated_indices
-from casmap.training.recipes import PAPER, QUICK, Recipe, names_of_0_1_0, read_recipe
+from casmap.training.options_of_0_1_0 import names_of_0_1_0
+from casmap.training.recipes import PAPER, QUICK, Recipe, read_recipe
 from casmap.training.run import describe
 
 QUICK_PHOTOS, QUICK_HELD_OUT = 2000, 2000

@@ -15,7 +15,8 @@ from casmap.paper.study import Study
 from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import first_classifier
 from casmap.training.loop import train_mapping
-from casmap.training.recipes import Recipe, names_of_0_1_0
+from casmap.training.options_of_0_1_0 import names_of_0_1_0
+from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
 from casmap.training.scores import SCORES
 

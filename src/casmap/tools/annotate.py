@@ -82,6 +82,8 @@ def annotate(
         if maps is None:
             opener.start(math.ceil(len(paths) / BATCH))  # they become ready while the mapping loads
             mapper = as_mapper(mapping, threads=1 if len(paths) > BATCH else None, edges=edges)
+            if mapper.caution:
+                reporter.warning(mapper.caution)
             if classes == "predicted" and not mapper.network.predicts:
                 others = f"{option('classes', 'folder')} or {option('classes', 'none')}"
                 raise UserError(f"This mapping predicts no classes: use {others}.")

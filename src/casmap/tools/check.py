@@ -1,9 +1,10 @@
-"""Check masks without boxes: what classifiers still recognise, warnings, and the photos to inspect first."""
+"""Check masks without boxes: a verdict, what classifiers still recognise, and the photos to inspect first."""
 
 import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.background import background_warnings
 from casmap.evaluation.numbers import mean_of, percent
+from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
+from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
 from casmap.inference.components import Threshold
 from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import Network, SaliencyMapper
@@ -27,17 +29,15 @@ from casmap.io.names import written
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import VERSIONS, WHOLE, logits_of_versions, open_matching_classifier, short_names
+from casmap.tools.classifiers import VERSIONS, logits_of_versions, open_matching_classifier, short_names
 from casmap.tools.page import Section, block, write_page
 
 BATCH = 16
-SMALL = 56  # side of the masks that are kept for all photos
 SHOWN, ROW = 48, 8  # photos on the page, and in each of its rows
 ROWS = ("photo", "overlay", "masked-in", "inpainted")
 HEAD = ("classifier", WHOLE, *VERSIONS)
 OWN = "the mapping's own"
-SUFFICIENT = 0.6  # share of the accuracy on whole photos; below it the masks miss evidence
-SMALLEST_AREA, LARGEST_AREA = 0.02, 0.9  # mean area of masks that mark almost nothing or almost everything
+AGAINST = ("masks", "masked-in", "inpainted", "gain of the masks")
 
 Floats = npt.NDArray[np.float64]
 
@@ -48,7 +48,8 @@ class CheckResult:
 
     correct: for each classifier and version, whether it predicts the class (N,). confidence: for each version, the
     probability that the mapping's own classifier gives to the class (N,). masks (N, 56, 56), labels (N,). known:
-    whether the mapping knows the photos' classes; if not, its prediction for the whole photo replaces them.
+    whether the mapping knows the photos' classes; if not, its prediction for the whole photo replaces them. measured:
+    the comparison with control masks, on at most 200 of the photos.
     """
 
     names: list[str]
@@ -58,33 +59,29 @@ class CheckResult:
     confidence: dict[str, Floats]
     masks: npt.NDArray[np.float32]
     known: bool
+    measured: Measured | None = None
 
     @property
     def worst(self) -> npt.NDArray[np.int64]:
         """Indices of photos, the worst masks first: the class is recognised outside the mask and not inside it."""
         return np.argsort(self.confidence["masked-in"] - self.confidence["inpainted"], kind="stable")
 
+    @cached_property
+    def judgement(self) -> Judgement:
+        """The verdict, with one sentence for each reason not to trust the masks."""
+        gains = {} if self.measured is None else self.measured.gains
+        sampled = 0 if self.measured is None else len(self.measured.masks)
+        return judge(self.masks, self.labels, self.classes, self.correct[OWN], gains, sampled)
+
+    @property
+    def verdict(self) -> str:
+        """Good, doubtful or failed."""
+        return self.judgement.verdict
+
     @property
     def warnings(self) -> list[str]:
         """One sentence for each reason not to trust the masks."""
-        own = {version: float(values.mean()) for version, values in self.correct[OWN].items()}
-        area, covered = float(self.masks.mean()), float(Threshold().binary(self.masks).mean())
-        found = background_warnings(self.masks, self.labels, self.classes)
-        if area < SMALLEST_AREA:
-            found.append(f"The mean area of the masks is {area:.3f}: they mark almost nothing.")
-        elif (widest := max(area, covered)) > LARGEST_AREA:
-            found.append(f"The masks cover {widest:.0%} of the photos on average: they single out no object.")
-        if own["masked-in"] < SUFFICIENT * own[WHOLE]:
-            found.append(
-                f"From the masked-in photos the classifier is correct in {own['masked-in']:.0%}, from whole photos in "
-                f"{own[WHOLE]:.0%}: the masks miss evidence."
-            )
-        if own["inpainted"] > own[WHOLE] / 2:
-            found.append(
-                f"With the masked pixels inpainted the classifier still recognizes {own['inpainted']:.0%} of "
-                "the photos: much of the evidence lies outside the masks."
-            )
-        return found
+        return list(self.judgement.reasons)
 
 
 def check(
@@ -130,20 +127,29 @@ def check_photos(
         for name, version, logits in logits_of_versions(classifiers, images, Threshold().binary(masks)):
             target = own_target if name == OWN else photos.labels[chosen]
             correct[name][version].append((logits.argmax(axis=1) == target).astype(np.float64))
-            if name == OWN:  # the softmax of the target class
-                shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
-                confidence[version].append(shifted[np.arange(len(own_target)), own_target] / shifted.sum(axis=1))
+            if name == OWN:
+                confidence[version].append(target_probability(logits, own_target))
     return CheckResult(
         list(photos.names), photos.labels, list(photos.classes),
         {name: {version: np.concatenate(parts) for version, parts in of.items()} for name, of in correct.items()},
         {version: np.concatenate(parts) for version, parts in confidence.items()},
-        np.stack(small).astype(np.float32), known,
+        np.stack(small).astype(np.float32), known, measure(mapper, photos, reporter=reporter),
     )  # fmt: skip
 
 
 def rows(checked: CheckResult) -> list[list[str]]:
     """One row for each classifier: its accuracy on each version in percent, with its interval over photos."""
     return [[name, *(percent(mean_of(of[key])) for key in (WHOLE, *VERSIONS))] for name, of in checked.correct.items()]
+
+
+def against(measured: Measured) -> list[list[str]]:
+    """One row for the masks and each kind of control mask: accuracy masked in and inpainted, and the gain over them."""
+    rows = []
+    for name, of in measured.correct.items():
+        gain = measured.gains.get(name)
+        shown = "" if gain is None else f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
+        rows.append([name, *(percent(mean_of(of[version])) for version in (MASKED_IN, INPAINTED)), shown])
+    return rows
 
 
 def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, out: Path) -> None:
@@ -155,27 +161,47 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
         | {"area": round(float(checked.masks[index].mean()), 4)}
         for index, name in enumerate(checked.names)
     ]
-    figures = []
-    for begin in range(0, min(SHOWN, len(photos)), ROW):
-        chosen = [int(index) for index in checked.worst[begin : begin + ROW][: SHOWN - begin]]
-        maps = mapper([photos.image(index) for index in chosen])
-        figures.append((", ".join(checked.names[index] for index in chosen), encode_png(block(maps, ROWS))))
     sections = [
         Section(
-            "What classifiers still recognise", "\n".join(checked.warnings) or "No warnings.", HEAD, rows(checked)
+            f"Verdict: {checked.verdict}", "\n".join(checked.warnings) or "Nothing speaks against these masks.",
+            HEAD, rows(checked),
         ),
+    ]  # fmt: skip
+    if checked.measured is not None:
+        text = (
+            f"Masks of the same area that know nothing of the photo, on {len(checked.measured.masks)} photos. Gain: by "
+            "how much the masks have more of log p(masked in) / p(inpainted), p the probability of the class."
+        )
+        sections.append(Section("Against masks that know nothing", text, AGAINST, against(checked.measured)))
+    for label, name in enumerate(checked.classes):
+        if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
+            of_class = np.flatnonzero(checked.labels == label)[:ROW]
+            sections.append(Section(f"Photos of {name}", told[0], images=[_figure(of_class, checked, photos, mapper)]))
+    worst = checked.worst[:SHOWN]
+    sections.append(
         Section(
             "Worst first",
             "Photos whose class is still recognised outside the mask, or is not recognised inside it. From top to "
-            "bottom: the photo, mask and box, masked in, inpainted.", images=figures,
-        ),
-    ]  # fmt: skip
+            "bottom: the photo, mask and box, masked in, inpainted.",
+            images=[_figure(worst[at : at + ROW], checked, photos, mapper) for at in range(0, len(worst), ROW)],
+        )
+    )  # fmt: skip
     lead = (
         f"{len(photos)} photos, checked without boxes: a mask is good if a classifier recognises the class from the "
-        "masked-in photo, and no longer recognises it once the masked pixels are inpainted."
+        "masked-in photo, and no longer recognises it once the masked pixels are inpainted, and if no mask of the "
+        "same area that knows nothing of the photo does as well."
     )
     write_page(out / "check.html", "Can these masks be trusted?", lead, sections)
     write_whole(out / "check.csv", to_csv(records))
     means = {name: {version: float(x.mean()) for version, x in of.items()} for name, of in checked.correct.items()}
     content = {"photos": len(checked.names), "known": checked.known, "right": means, "warnings": checked.warnings}
+    content |= {"verdict": checked.verdict, "judgement": checked.judgement.to_json()}
     write_whole(out / "check.json", json.dumps(content, indent=2) + "\n")
+
+
+def _figure(
+    chosen: npt.NDArray[np.int64], checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper
+) -> tuple[str, bytes]:
+    """The names of photos, and a PNG file with a row of them, their overlays, and what masks keep and leave."""
+    maps = mapper([photos.image(int(index)) for index in chosen])
+    return ", ".join(checked.names[index] for index in chosen), encode_png(block(maps, ROWS))

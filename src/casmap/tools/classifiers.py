@@ -17,13 +17,13 @@ from torch import Tensor
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
+from casmap.evaluation.trust import inpainted
+from casmap.evaluation.verdict import WHOLE
 from casmap.inference.mapper import Network
-from casmap.inference.saliency_map import SaliencyMap
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_classifier
 from casmap.training.first_classifier import check_weights, load_backbone
 
-WHOLE = "whole"
 VERSIONS = ("masked-in", "masked-out", "inpainted")  # in addition to the whole photo
 
 Images = npt.NDArray[np.uint8]
@@ -90,11 +90,6 @@ def _short_name(name: str) -> str:
         return backbone.rpartition("/")[2]
     path = Path(name)
     return path.resolve().parent.name if path.stem == "classifier" else path.stem
-
-
-def inpainted(images: Images, masks: BinaryMasks) -> Images:
-    """Images (n, S, S, 3) with the pixels marked by masks (n, S, S) inpainted."""
-    return np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(images, masks, strict=True)])
 
 
 def versions(

@@ -12,6 +12,7 @@ from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError, option
+from casmap.evaluation.trust import MOST
 from casmap.install_hint import install_hint
 from casmap.models.backbones import weights_reachable
 from casmap.models.class_activation import class_activation
@@ -21,15 +22,20 @@ from casmap.models.network import SaliencyNetwork
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
 from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
+from casmap.training.held_out import FEWEST
 from casmap.training.loop import set_up
 from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
 from casmap.training.second_stage import has_cam, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
+SHORT_LIMIT, FEW_PHOTOS = 1200.0, 1000  # seconds of a run with fewer photos than that
 MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
 SIZE_PHOTOS, READ_PHOTOS = 50, 8  # photos whose size is read; photos whose reading is timed
 DAY = 86400.0
+INPAINTING = 0.05  # seconds for a photo
+SMALLEST = 96  # side of the images to which a time limit may reduce them
+MIN_SECOND_STAGE = 100  # steps to which a time limit may reduce the second stage
 FORWARD = 1 / 3  # the time of a forward pass relative to a training step
 SLOW_STEP, FEW = 5.0, 4  # seconds of a step above which only a few images of a batch are timed
 
@@ -51,6 +57,14 @@ class StepTimes:
         one_round = self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
         return one_round * recipe.second_stage_rounds
 
+    def verdict(self, recipe: Recipe, photos: int) -> float:
+        """Seconds for measuring the verdict: photos held out beside `photos`, each in nine versions, four inpainted."""
+        if not recipe.held_out:
+            return 0.0
+        aside = recipe.held_out / (1 - recipe.held_out) * photos
+        measured = min(MOST, aside if aside >= FEWEST else photos)
+        return 9 * self.head(recipe, photos) / min(photos, HEAD_PHOTOS) * measured + 4 * INPAINTING * measured
+
     def head(self, recipe: Recipe, photos: int) -> float:
         """Seconds for fitting the head of f(0): one forward pass of each photo at the mapping's size."""
         larger = (recipe.size / recipe.algorithm_side) ** 2
@@ -58,23 +72,32 @@ class StepTimes:
 
 
 def choose(
-    photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILENT
-) -> tuple[Recipe, list[str], StepTimes | None]:
-    """A recipe for these photos on this machine with `changes`, a line about each option, and times, if measured."""
+    photos: PhotoSet, changes: dict[str, Any], reporter: Reporter = SILENT, minutes: float | None = None,
+    largest: int = 224,
+) -> tuple[Recipe, list[str], StepTimes | None]:  # fmt: skip
+    """A recipe for these photos on this machine with `changes`, a line about each option, and times, if measured.
+
+    minutes: the run must fit into them (default: half an hour on a CPU, a third of an hour for fewer than 1,000 photos,
+    if it can). largest: side of the images.
+    """
     if isinstance(photos, Scenes):
+        if minutes is not None:
+            raise UserError(f"Scenes have the recipe quick: set {option('steps')} instead of {option('minutes')}.")
         return QUICK.replace(**changes), ["recipe = quick: made for scenes"], None
     device = find_device(changes.get("device", "auto"))
     fast = device.type != "cpu"
     wanted = changes.get("backbone") or ("resnet50" if fast else "lite0")
     pretrained = bool(changes.get("weights")) or (changes.get("pretrained", True) and weights_reachable(wanted))
     backbone = changes.get("backbone") or (wanted if pretrained else QUICK.backbone)
-    largest = 224 if fast or pretrained else 128
+    largest = min(largest, 224 if fast or pretrained else 128)
+    seconds = 60 * minutes if minutes is not None else SHORT_LIMIT if len(photos) < FEW_PHOTOS else TIME_LIMIT
     side = int(statistics.median(min(photos.image(i).shape[:2]) for i in spread_indices(photos, SIZE_PHOTOS)))
     size = max(32, min(largest, side // 32 * 32))
     like = PHOTOS if pretrained else QUICK.replace(area=0.5, smallest_crop=0.3)
     base = like.replace(
         backbone=backbone, pretrained=pretrained and not changes.get("weights"), size=size, steps=None, period=None,
         batch=64 if fast else like.batch, cam_size=like.cam_size * size // like.size,
+        algorithm_size=like.algorithm_size and max(64, min(like.algorithm_size, largest * 5 // 7 // 32 * 32)),
     )  # fmt: skip
     if like.second_stage_steps and (changes.get("encoder") == "separate" or not has_cam(backbone)):
         base = base.replace(second_stage_steps=0)
@@ -82,12 +105,18 @@ def choose(
     times = time_training(base, photos, reporter)
     fits_head = pretrained and has_linear_head(Classifier(backbone, 2))
     first = changes.get("first_steps", 0 if fits_head else None)  # None: as many as steps of Algorithm 1
-    fixed = times.second_stage(base, len(photos)) + times.first * (first or 0)
+    fixed = times.first * (first or 0) + times.verdict(base, len(photos))
     fixed += times.head(base, len(photos)) if fits_head else 0.0
+    second_stage = times.second_stage(base, len(photos))
+    if not fast and second_stage > max(0.0, (seconds - fixed) / 2) and "second_stage_steps" not in changes:
+        fitting = int(base.second_stage_steps * (seconds - fixed) / 2 / second_stage)
+        base = base.replace(second_stage_steps=max(MIN_SECOND_STAGE, fitting))
+    fixed += times.second_stage(base, len(photos))
     each = times.algorithm + (times.first if first is None else 0.0)
+    fitting_steps = 10**9 if fast and minutes is None else int((seconds - fixed) / each)
     limits = {
         f"{MAX_EPOCHS} passes over the photos": MAX_EPOCHS * base.steps_in_epoch(len(photos), 1.0),
-        f"as many as fit into {TIME_LIMIT / 60:.0f} minutes": 10**9 if fast else int((TIME_LIMIT - fixed) / each),
+        f"as many as fit into {seconds / 60:g} minutes": fitting_steps,
         "the maximum": MAX_STEPS,
     }
     limit = min(limits, key=lambda name: limits[name])
@@ -95,6 +124,13 @@ def choose(
     steps = steps if changes.get("steps") is None else changes["steps"]
     chosen = {"steps": steps, "first_steps": 0 if fits_head else steps, "period": max(1, min(100, steps // 30))}
     recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
+    if minutes is not None and (needed := fixed + each * recipe.total_steps(len(photos))) > 1.01 * seconds:
+        if size > SMALLEST and "size" not in changes:
+            return choose(photos, changes, reporter, minutes, size - 32)
+        raise UserError(
+            f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to more, or leave it "
+            "out."
+        )
     weights = "pretrained weights" if pretrained else "random weights"
     if not pretrained and changes.get("pretrained", True):
         weights += f"; no pretrained weights were found, {install_hint('offline')} adds some"
@@ -139,11 +175,7 @@ def estimate_duration(
 ) -> float:  # fmt: skip
     """Report the estimated duration of a run in seconds; warns if it takes days. times: if already measured."""
     times = times or time_training(recipe, photos, reporter)
-    seconds = times.algorithm * recipe.total_steps(len(photos)) + times.second_stage(recipe, len(photos))
-    if trains_first:
-        seconds += times.first * recipe.total_first_steps(len(photos))
-        if recipe.pretrained or recipe.weights is not None:
-            seconds += times.head(recipe, len(photos))
+    seconds = estimated_seconds(recipe, len(photos), times, trains_first)
     step = f" ({times.algorithm:.2f} s per step of Algorithm 1)" if recipe.total_steps(len(photos)) else ""
     reporter.message(f"Estimated time: about {duration(seconds)}{step}.")
     if seconds > DAY:
@@ -151,6 +183,17 @@ def estimate_duration(
             "Training will take days on this machine. A smaller backbone or size, fewer steps or the recipe quick are "
             f"faster. A stopped run continues with {option('resume', True)}."
         )
+    return seconds
+
+
+def estimated_seconds(recipe: Recipe, photos: int, times: StepTimes, trains_first: bool = True) -> float:
+    """The estimated duration of a run on this number of photos."""
+    seconds = times.algorithm * recipe.total_steps(photos) + times.second_stage(recipe, photos)
+    seconds += times.verdict(recipe, photos)
+    if trains_first:
+        seconds += times.first * recipe.total_first_steps(photos)
+        if recipe.pretrained or recipe.weights is not None:
+            seconds += times.head(recipe, photos)
     return seconds
 
 
@@ -164,7 +207,7 @@ def time_training(recipe: Recipe, photos: PhotoSet, reporter: Reporter) -> StepT
         photos.image(index)
     # Photos are read while the networks process the batch before.
     reading = (time.monotonic() - start) / len(indices) * recipe.batch / READERS
-    return StepTimes(*(max(seconds, reading) for seconds in astuple(times)))
+    return StepTimes(*(seconds and max(seconds, reading) for seconds in astuple(times)))
 
 
 def time_step(recipe: Recipe, classes: int) -> StepTimes:
@@ -192,11 +235,14 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
     def pseudo_masks(count: int) -> None:
         for side in cam_sizes(recipe) if recipe.pseudo_masks == "cam" else []:
             class_activation(classifier.eval(), *random_batch(count, side))
-        images, _ = random_batch(count, recipe.algorithm_side if recipe.masks_from is None else recipe.size)
-        state.mapping.eval()(images, classifier.forward_stages(images)[1])
+        side = recipe.algorithm_side if recipe.masks_from is None else recipe.size
+        sides = (*teacher_sizes(side), side) if recipe.pseudo_masks == "seeds" else (side,)  # the last: the encoder's
+        for images, _ in (random_batch(count, each) for each in sides):
+            state.mapping.eval()(images, classifier.forward_stages(images)[1])
 
-    # The very first step also prepares kernels; its time is dropped.
-    works = [(algorithm, recipe.algorithm_side)] * 2 + [(first, recipe.algorithm_side)]
+    # The very first step also prepares kernels; its time is dropped. With masks_from there is no Algorithm 1.
+    works = [(algorithm, recipe.algorithm_side)] * 2 if recipe.masks_from is None else [(first, recipe.algorithm_side)]
+    works += [(first, recipe.algorithm_side)]
     if recipe.second_stage_steps:
         works += [(second_stage_step, recipe.size), (pseudo_masks, recipe.cam_size)]
     for count in (min(FEW, recipe.batch), recipe.batch):
@@ -211,7 +257,7 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
             seconds.append((time.monotonic() - start) * recipe.batch / count)
         if seconds[1] >= SLOW_STEP:
             break
-    return StepTimes(*seconds[1:])
+    return StepTimes(*(seconds[1:] if recipe.masks_from is None else [0.0, *seconds[1:]]))
 
 
 def duration(seconds: float) -> str:

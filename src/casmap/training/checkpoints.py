@@ -4,7 +4,8 @@ import csv
 import io
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ from casmap.io.atomic import own_folder, write_whole
 from casmap.io.reading import read_text, reading
 from casmap.io.tabular import to_csv
 from casmap.models.files import read_tree, write_tree
+from casmap.models.network import SaliencyNetwork
 from casmap.training.distributed import is_lost
 from casmap.training.run import Run
 
@@ -184,6 +186,25 @@ class Resumable:
                 raise
             raise self.checkpoints.damaged() from error
         return step
+
+
+class StoppedStage(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM in a stage. network: the mapping so far; size: of its images; steps: taken in this stage."""
+
+    def __init__(self, network: SaliencyNetwork, size: int, steps: int) -> None:
+        super().__init__()
+        self.network, self.size, self.steps = network, size, steps
+
+
+@contextmanager
+def left_if_stopped(stage: Resumable, network: Callable[[], SaliencyNetwork], size: int) -> Iterator[None]:
+    """If the stage is stopped after its first step, raise StoppedStage with the mapping that it has learned so far."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if not stage.log.rows:
+            raise
+        raise StoppedStage(network(), size, int(stage.log.rows[-1]["step"])) from stop
 
 
 def fits(saved: Any, now: Any) -> bool:

@@ -4,26 +4,28 @@ import copy
 import json
 import shutil
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
-from casmap.inference.mapper import SaliencyMapper
+from casmap.evaluation.verdict import Verdict
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder, Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
+from casmap.models.onnx_decoder import load_start
 from casmap.models.split import Learner, Tail, split
 from casmap.training.algorithm import TrainingState, casm
-from casmap.training.checkpoints import Checkpoints, Resumable
+from casmap.training.checkpoints import Checkpoints, Resumable, left_if_stopped
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
+from casmap.training.held_out import SO_FAR, judge_run, plain, so_far_if_stopped, with_warnings, write_summary
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -36,16 +38,15 @@ from casmap.training.thinning import find_thinning
 FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
 CHECKPOINT = "checkpoint"
 TOLERANCE = 0.03  # difference between the masks' area and the requested area above which a warning is given
-MIN_AREA, MAX_AREA = 0.02, 0.95  # mean mask areas outside of which a mapping is useless
-Verdict = Literal["good", "doubtful", "failed"]
 
 
 @dataclass(frozen=True)
 class TrainingResult:
     """The result of a run.
 
-    verdict: "failed" if the masks mark nearly nothing or everything (a mean area below 0.02 or above 0.95);
-    "doubtful" if the run gave any warning; otherwise "good".
+    verdict: measured on held-out photos (`casmap.evaluation.verdict.judge`), and at best "doubtful" if the run gave any
+    warning. If nothing was measured: "failed" if the masks mark nearly nothing or everything (a mean area below 0.02 or
+    above 0.95). reasons: one sentence for each reason against the mapping. measured: the numbers of the verdict.
     """
 
     mapping: Path
@@ -58,26 +59,21 @@ class TrainingResult:
     lambda_r: float
     accuracy: float  # of the classifier on clean training crops, over the last tenth of the steps
     masked_accuracy: float  # of f' on masked training crops, over the last tenth of the steps
-
-
-def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
-    """Whether a mapping is usable; `TrainingResult` states the rule.
-
-    >>> verdict_on(0.4, []), verdict_on(0.4, ["f(0) is weak."]), verdict_on(0.97, [])
-    ('good', 'doubtful', 'failed')
-    """
-    if not MIN_AREA <= area <= MAX_AREA:  # also true for NaN
-        return "failed"
-    return "doubtful" if list(warnings) else "good"
+    reasons: tuple[str, ...] = ()
+    measured: dict[str, Any] = field(default_factory=dict)
 
 
 def train_mapping(
-    photos: PhotoSet, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping
-) -> TrainingResult:
-    """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder."""
+    photos: PhotoSet, run: Run, classifier: str | None = None, kind: type[Mapping] = Mapping,
+    held_out: PhotoSet | None = None,
+) -> TrainingResult:  # fmt: skip
+    """Train a mapping on photos with class labels; writes the mapping, logs and checkpoints to the run's folder.
+
+    held_out: photos for the verdict. It is measured only if the recipe holds photos out; without them, on `photos`.
+    """
     recipe, path = run.recipe, run.folder / "mapping.safetensors"
     start = time.monotonic()
-    with run.started(photos):
+    with run.started(photos), so_far_if_stopped(run, photos, held_out):
         finished = run.resumed and path.exists()
         if finished:
             run.message(f"This run is finished: {path}")
@@ -97,14 +93,20 @@ def train_mapping(
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
                 training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
+        judgement = judge_run(path, run, photos, held_out, training)
+        (run.folder / SO_FAR).unlink(missing_ok=True)
         Checkpoints(run.folder, CHECKPOINT).remove()
         for number in range(1, recipe.second_stage_rounds + 1):
             Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
             shutil.rmtree(run.folder / (MASKS + suffix_of(number)), ignore_errors=True)
-    warn_of_skipped(photos, run)
+        warn_of_skipped(photos, run)
+        judgement = with_warnings(judgement, plain(run.warnings))
+        seconds = 0.0 if finished else time.monotonic() - start
+        if run.processes.first and not finished:
+            write_summary(run, judgement, training, seconds)
     return TrainingResult(
-        mapping=path, seconds=0.0 if finished else time.monotonic() - start, warnings=tuple(run.warnings),
-        verdict=verdict_on(training["area"], run.warnings), **training,
+        mapping=path, seconds=seconds, warnings=tuple(run.warnings), verdict=judgement.verdict,
+        reasons=judgement.reasons, measured=judgement.numbers, **training,
     )  # fmt: skip
 
 
@@ -116,10 +118,11 @@ def run_second_stage(
     if recipe.masks_from is None:
         network, about = load_mapping(casm_path)
         teacher = SaliencyMapper(to_device(network, run.device), about["size"])
+        first = network.encoder
     else:
-        network = SaliencyNetwork(first, Decoder(first.stage_channels), list(photos.classes), predicts=True)
         given = SaliencyMapper.load(None if recipe.masks_from == "shipped" else recipe.masks_from)
         teacher = SaliencyMapper(given.network, recipe.size)  # fits objects better than at its own, smaller size
+    network = starting_network(first, list(photos.classes), recipe)
     for number in range(1, recipe.second_stage_rounds + 1):
         is_last = number == recipe.second_stage_rounds
         path = run.folder / ("mapping.safetensors" if is_last else f"round-{number}.safetensors")
@@ -129,6 +132,18 @@ def run_second_stage(
             save_mapping(path, trained, {"size": recipe.size, "recipe": recipe.published(), "training": training})
         teacher = SaliencyMapper.load(path, str(run.device))
     return training
+
+
+def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) -> SaliencyNetwork:
+    """The encoder with the decoder that the second stage starts from, and the head of that decoder's map."""
+    if recipe.from_scratch:
+        return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
+    start = load_start(SHIPPED)
+    if start.backbone != recipe.backbone or start.cam_head is None:
+        raise UserError(
+            f"The shipped mapping is a {start.backbone}, not a {recipe.backbone}: set {option('from_scratch', True)}."
+        )
+    return SaliencyNetwork(encoder, start.decoder, classes, True, start.cam_head)
 
 
 def read_training(path: Path) -> dict[str, Any]:
@@ -172,19 +187,23 @@ def run_algorithm1(
     rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
     label = f"Algorithm 1, thinning {recipe.thinning}"
     note = "loss {loss:.3f}, area {area:.2f}, lambda_R {lambda_r:.3g}"
-    logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
+    predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
+
+    def network() -> SaliencyNetwork:
+        return SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
+
+    with left_if_stopped(stage, network, recipe.algorithm_side):
+        logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
     area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warning(
             f"The masks cover {area:.1%} of a photo on average; the target is {recipe.area:.0%} "
             f"({option('area')}). Train for more steps ({option('steps')})."
         )
-    predicts = recipe.encoder != "separate"  # a separate encoder is not trained to classify
-    network = SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
     last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
     training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
-    save_mapping(path, network, {"size": recipe.algorithm_side, "recipe": recipe.published(), "training": training})
+    save_mapping(path, network(), {"size": recipe.algorithm_side, "recipe": recipe.published(), "training": training})
     Checkpoints(run.folder, CHECKPOINT).remove()
     return training
 

@@ -12,25 +12,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from casmap.errors import UserError, option
 from casmap.io.reading import MAX_YAML, parse_yaml, read_text, reading, shown
 from casmap.models.backbones import BACKBONE_SOURCES
+from casmap.training.options_of_0_1_0 import REMOVED, current_names
 from casmap.training.scores import SCORES
 from casmap.training.thinning import THINNINGS, find_thinning
-
-# Renamed options of 0.1.0; the old names are still accepted.
-RENAMED = {
-    "taught_steps": "second_stage_steps", "taught_lr": "second_stage_lr", "teacher_size": "cam_size",
-    "casm_size": "algorithm_size",
-}  # fmt: skip
-# Removed options of 0.1.0: the only value that is still accepted, and the reason.
-REMOVED: dict[str, tuple[Any, str]] = {
-    "precision": ("float32", "bfloat16 made a step 15 times slower on CPUs"),
-    "compile": (False, "torch.compile made a step no faster"),
-}
-
-# Options that 0.1.0 did not have: the value without effect.
-ADDED: dict[str, Any] = {
-    "erase": "pixels", "sharpness": 0.0, "pseudo_masks": "cam", "cam_gate": 0.1, "masks_from": None, "cam_scales": 1,
-    "second_stage_rounds": 1,
-}  # fmt: skip
 
 # The groups of options, by their first option: in `--help` and in the documentation.
 GROUPS = {
@@ -111,6 +95,8 @@ class Recipe:
         "0: no label is used", 0, 1)
     masks_from: str | None = _option(
         None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: casmap's own)")
+    from_scratch: bool = _option(
+        True, "start the second stage from a random decoder (default of recipes), not from the shipped mapping's")
     cam_scales: int = _option(
         1, "number of image sizes whose class activation maps are averaged: cam_size, each next smaller by √2", 1, 5)
     second_stage_rounds: int = _option(
@@ -128,6 +114,8 @@ class Recipe:
     flip: bool = _option(True, "flip half of the photos horizontally")
 
     seed: int = _option(0, "seed of all random numbers", 0, 2**31)
+    held_out: float | None = _option(
+        None, "share of the photos held out for the verdict (default: 0.1 in casmap train, 0 in studies)", 0, 0.5)
     device: str = _option("auto", "auto, cpu, cuda or mps")
     threads: int | None = _option(None, "CPU threads (default: torch's choice)", 1, 4096)
     unreadable: float = _option(0.01, "maximum share of unreadable photos, which are skipped", 0, 1)
@@ -157,6 +145,10 @@ class Recipe:
             raise UserError(f"{option('reuse_masked')} needs {option('erase', 'pixels')}, not features.")
         if self.masks_from is not None and not self.second_stage_steps:
             raise UserError(f"{option('masks_from')} needs a second stage: set {option('second_stage_steps', 600)}.")
+        if not self.from_scratch and not self.second_stage_steps:
+            raise UserError(
+                f"{option('from_scratch', False)} needs a second stage: set {option('second_stage_steps', 60)}."
+            )
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(
                 "The second stage needs an encoder that classifies, which a separate encoder does not: "
@@ -220,28 +212,6 @@ class Recipe:
         return max(1, int(photos * share) // self.batch)
 
 
-def current_names(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with current names instead of those of 0.1.0; if both are given, the current name wins.
-
-    >>> current_names({"taught_steps": 600, "seed": 1})
-    {'second_stage_steps': 600, 'seed': 1}
-    """
-    renamed = {RENAMED[name]: value for name, value in options.items() if name in RENAMED}
-    return renamed | {name: value for name, value in options.items() if name not in RENAMED}
-
-
-def names_of_0_1_0(options: dict[str, Any]) -> dict[str, Any]:
-    """The options with the names of 0.1.0, from which studies derive the names of their folders.
-
-    Options that 0.1.0 did not have are left out as long as they have no effect.
-
-    >>> names_of_0_1_0({"second_stage_steps": 600, "seed": 1, "erase": "pixels"})
-    {'taught_steps': 600, 'seed': 1}
-    """
-    old = {current: name for name, current in RENAMED.items()}
-    return {old.get(name, name): value for name, value in options.items() if ADDED.get(name, ...) != value}
-
-
 CHOICES: dict[str, Iterable[str]] = {
     name: get_args(kind) for name, kind in get_type_hints(Recipe).items() if get_origin(kind) is Literal
 } | {"score": SCORES}
@@ -261,15 +231,11 @@ PHOTOS = Recipe(
     first_steps=0, first_lr=3e-4,  # used only if first_steps is set
     smallest_crop=0.3, checkpoint_every=40,
 )  # fmt: skip
-# Learn the masks of the shipped mapping, fitted to the edges of the photos: entry 51 of docs/experiments.md.
-EDGES = dataclasses.replace(
-    PHOTOS, masks_from="shipped", pseudo_masks="edges", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
-)
 # Learn the masks of the shipped mapping, grown from their seeds and fitted to edges: entry 52 of docs/experiments.md.
 SEEDS = dataclasses.replace(
     PHOTOS, masks_from="shipped", pseudo_masks="seeds", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
 )
-RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "edges": EDGES, "seeds": SEEDS}
+RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "seeds": SEEDS}
 
 
 def read_recipe(name_or_file: str) -> Recipe:

@@ -8,6 +8,7 @@ With second_stage_rounds > 1 the stage repeats, self-training: the mask of the d
 masks_from, the masks of another mapping replace those of Algorithm 1.
 """
 
+import copy
 from collections.abc import Iterable, Iterator
 
 import cv2
@@ -26,7 +27,7 @@ from casmap.models.class_activation import last_features, linear_head
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
-from casmap.training.checkpoints import Resumable, Row
+from casmap.training.checkpoints import Resumable, Row, left_if_stopped
 from casmap.training.first_classifier import one_cycle
 from casmap.training.pseudo_masks import PseudoMasks
 from casmap.training.recipes import Recipe
@@ -60,6 +61,8 @@ def train_second_stage(
 ) -> tuple[SaliencyNetwork, dict[str, float]]:
     """Train a new decoder on the network's fixed encoder: AdamW, a warm-up and a cosine decay.
 
+    With from_scratch=False, the network's own decoder goes on learning; its batch norms keep their statistics.
+
     teacher: gives the masks m(x) for the pseudo-masks. number: of the round, from 1.
     Returns the mapping, and its mean mask area and accuracies over training crops.
     """
@@ -72,8 +75,12 @@ def train_second_stage(
     masks = PseudoMasks(run.folder / (MASKS + suffix), np.flatnonzero(used)).make(photos, network.encoder, teacher, run)
     batches = _batches(network, PhotosWithMasks(photos, masks), recipe, seed)
     torch.manual_seed(recipe.seed)
-    decoder = to_device(Decoder(network.encoder.stage_channels, with_cam=True), run.device).train()
-    trained = SaliencyNetwork(network.encoder, decoder, network.classes, network.predicts)
+    if recipe.from_scratch:
+        decoder = Decoder(network.encoder.stage_channels, with_cam=True).train()
+    else:
+        decoder = copy.deepcopy(network.decoder).eval().requires_grad_(True)
+    decoder = to_device(decoder, run.device)
+    trained = SaliencyNetwork(network.encoder, decoder, network.classes, network.predicts, network.cam_head)
     optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
     stage = Resumable(
         run, CHECKPOINT + suffix, LOG + suffix, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer
@@ -85,7 +92,8 @@ def train_second_stage(
                 group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
             yield {"loss": step_decoder(trained, optimizer, images[:, :3], images[:, 3:])}
 
-    stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
+    with left_if_stopped(stage, lambda: trained, recipe.size):
+        stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
     return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
 

@@ -13,15 +13,18 @@ from casmap.data.folders import PhotoFolder
 from casmap.data.photos import PhotoSet, Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
+from casmap.training.held_out import SETTLED, SHARE, hold_out
 from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
-from casmap.training.recipes import PHOTOS, REMOVED, Recipe, current_names, read_recipe
+from casmap.training.options_of_0_1_0 import REMOVED, current_names
+from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
 from casmap.training.second_stage import check_has_cam
+from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped
 
 Source = str | os.PathLike[str]
 
@@ -37,19 +40,25 @@ class ClassifierResult:
 
 def train(
     data: Source, *, out: Source = "runs/casm", recipe: Source | None = None, classifier: Source | None = None,
-    resume: bool = False, labels: Source | None = None, split: str | None = None, reporter: Reporter = SILENT,
-    **options: Any,
+    resume: bool = False, labels: Source | None = None, split: str | None = None, minutes: float | None = None,
+    reporter: Reporter = SILENT, **options: Any,
 ) -> TrainingResult:  # fmt: skip
     """Train a mapping on photos with class labels; unset options are chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
     recipe: paper, quick, photos, edges, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
     labels: annotations that give the classes of photos in no class folder; their boxes are not used for training.
-    split: the split to use if data has several. options: fields of `Recipe`, such as area=0.4 or steps=1000.
+    split: the split to use if data has several. minutes: choose a recipe that fits into them. options: fields of
+    `Recipe`, such as area=0.4 or steps=1000.
     """
     if classifier is not None and (backbone := backbone_of(str(classifier))) is not None:
         options = {"backbone": backbone, **options}
-    with _prepare(data, out, recipe, options, resume, labels, split, reporter) as (photos, run, times):
+    with _prepare(data, out, recipe, options, resume, labels, split, SHARE, minutes, reporter) as (
+        photos,
+        held_out,
+        run,
+        times,
+    ):
         if not run.resumed:
             if classifier is None and run.recipe.pretrained and not run.recipe.weights:
                 check_weights(run.recipe.backbone)
@@ -57,7 +66,7 @@ def train(
                 check_has_cam(run.recipe.backbone)
             trains_first = classifier is None and not is_pretrained_for(photos, run.recipe)
             estimate_duration(photos, run.recipe, trains_first=trains_first, times=times, reporter=reporter)
-        return train_mapping(photos, run, None if classifier is None else str(classifier))
+        return train_mapping(photos, run, None if classifier is None else str(classifier), held_out=held_out)
 
 
 def train_classifier(
@@ -65,7 +74,7 @@ def train_classifier(
     labels: Source | None = None, split: str | None = None, reporter: Reporter = SILENT, **options: Any,
 ) -> ClassifierResult:  # fmt: skip
     """Train only a classifier, the way f(0) is trained; the arguments are those of `train`."""
-    with _prepare(data, out, recipe, options, resume, labels, split, reporter) as (photos, run, _):
+    with _prepare(data, out, recipe, options, resume, labels, split, 0.0, None, reporter) as (photos, _, run, _):
         if run.recipe.pretrained and not run.recipe.weights:
             check_weights(run.recipe.backbone)
         with run.started(photos):
@@ -78,9 +87,13 @@ def train_classifier(
 @contextmanager
 def _prepare(
     data: Source, out: Source, recipe_name: Source | None, options: dict[str, Any], resume: bool,
-    labels: Source | None, split: str | None, reporter: Reporter,
-) -> Iterator[tuple[PhotoSet, Run, StepTimes | None]]:  # fmt: skip
-    """The photos, the run and, if the recipe was chosen, the times of its steps; joins the processes of torchrun."""
+    labels: Source | None, split: str | None, share: float, minutes: float | None,
+    reporter: Reporter,
+) -> Iterator[tuple[PhotoSet, PhotoSet | None, Run, StepTimes | None]]:  # fmt: skip
+    """The photos, those held out, the run and, if the recipe was chosen, the times of its steps.
+
+    Joins the processes of torchrun. share: of held-out photos, unless the user or the recipe names one.
+    """
     labels = options.pop("boxes", None) if labels is None else labels  # the name in 0.1.0
     options = current_names(options)
     _check(recipe_name, options)
@@ -93,31 +106,55 @@ def _prepare(
         if saved.exists() and not resume:
             raise holds_run(folder)
         reporter.message(f"Reading photos: {data}")
-        photos, warnings = _open(os.fspath(data), labels, split)
-        reporter.message(f"Found {len(photos)} photos of {len(photos.classes)} classes.")
+        found, warnings = _open(os.fspath(data), labels, split)
+        reporter.message(f"Found {len(found)} photos of {len(found.classes)} classes.")
         for warning in warnings:
             reporter.warning(warning)
+        given = None
+        if minutes is not None and (recipe_name is not None or resume):
+            raise UserError(f"{option('minutes')} chooses a recipe: it needs a new run without {option('recipe')}.")
+        if minutes is not None and not 0 < minutes < float("inf"):
+            raise UserError(f"{option('minutes')} must be above 0, not {minutes:g}.")
+        if recipe_name is not None:
+            given = read_recipe(os.fspath(recipe_name)).replace(**options)
+        elif resume:
+            given = saved_recipe(saved).replace(**options)
+        if given is not None and resume and given.held_out is None:
+            given = given.replace(held_out=saved_recipe(saved).held_out)
+        share = _share(given, options, 0.0 if resume else share)
+        photos, held_out = _hold_out(found, os.fspath(data), share, given.seed if given else options.get("seed", 0))
+        if share and not resume:
+            reporter.message(_about_held_out(photos, held_out))
         if isinstance(photos, Readable):
             photos.limit = options.get("unreadable", photos.limit)
         times = None
-        if recipe_name is not None:
-            recipe = read_recipe(os.fspath(recipe_name)).replace(**options)
-        elif resume:
-            recipe = saved_recipe(saved).replace(**options)
-        else:
-            recipe, explanations, times = choose(photos, options, reporter)
+        if given is None:
+            wanted = options | ({"held_out": share} if share else {})
+            if starts_from_shipped(photos, options):
+                recipe, explanations, times = choose_from_shipped(photos, wanted, minutes, reporter)
+            else:
+                recipe, explanations, times = choose(photos, wanted, reporter, minutes)
             reporter.message("Options chosen for these photos and this machine:")
             for explanation in explanations:
                 reporter.message(f"  {explanation}")
-            given = {name: value for name, value in (("labels", labels), ("split", split)) if value}
-            reporter.message(f"To change them: casmap train {data} {_flags(recipe, given, options)} --out {folder}")
+            named = {name: value for name, value in (("labels", labels), ("split", split)) if value}
+            reporter.message(f"To change them: casmap train {data} {_flags(recipe, named, options)} --out {folder}")
+        else:
+            recipe = given
+        if share and not resume:
+            recipe = recipe.replace(held_out=share)
         if processes.ranks > 1:  # the choice depends on timings, which differ between processes
             recipe = Recipe().replace(**json.loads(processes.broadcast(json.dumps(recipe.options()).encode())))
+        if share and not resume and 0 < (steps := recipe.total_steps(len(photos))) < SETTLED:
+            reporter.message(
+                f"{option('steps', steps)} is short: masks settle after about {SETTLED} steps, and the verdict will be "
+                "doubtful at best."
+            )
         if isinstance(photos, Readable):
             photos.limit = recipe.unreadable
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
         run.warnings += warnings
-        yield photos, run, times
+        yield photos, held_out, run, times
 
 
 def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
@@ -141,12 +178,35 @@ def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet
     skipped = [problem.what for problem in problems if problem.kind in (Kind.UNREADABLE, Kind.NO_CLASS)]
     many, first = counted(len(skipped), "photo"), "".join(skipped[:1])
     warning = f"Skipping {many}, the first: {first}. Reasons: casmap data check {data}"
-    return Readable(photos), [warning] * bool(skipped)
+    return photos, [warning] * bool(skipped)
+
+
+def _share(given: Recipe | None, options: dict[str, Any], default: float) -> float:
+    """The share of photos to hold out: the user's, the recipe's, or the default."""
+    named = options.get("held_out") if given is None else given.held_out
+    return default if named is None else float(named)
+
+
+def _hold_out(found: PhotoSet, data: str, share: float, seed: int) -> tuple[PhotoSet, PhotoSet | None]:
+    """The photos to train on, without unreadable ones, and those held out."""
+    photos, held_out = hold_out(found, data, share, seed)
+    return photos if isinstance(found, Scenes) else Readable(photos), held_out
+
+
+def _about_held_out(photos: PhotoSet, held_out: PhotoSet | None) -> str:
+    """What is said about held-out photos before the training."""
+    if held_out is None:
+        return f"Too few photos ({len(photos)}) to hold some out: the verdict will be measured on training photos."
+    if isinstance(photos, Scenes):
+        return f"The verdict will be measured on {len(held_out)} other scenes."
+    return f"Held out for the verdict ({option('held_out')}): {len(held_out)} photos; for training: {len(photos)}."
 
 
 def _flags(recipe: Recipe, given: dict[str, Any], options: dict[str, Any]) -> str:
     """The command-line options that repeat the choice, with those that the user gave."""
-    names = ("backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r")
+    names = ["backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r"]
+    if recipe.masks_from is not None:  # no Algorithm 1: an option of it would start one
+        names = ["backbone", "size", "second_stage_steps"]
     values = given | {name: getattr(recipe, name) for name in names}
     flags = []
     for name, value in (values | {key: value for key, value in options.items() if key not in REMOVED}).items():

@@ -1,0 +1,157 @@
+"""Measure whether masks can be trusted, without boxes: what a classifier recognises in them, against control masks."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from casmap.data.photos import PhotoSet
+from casmap.data.resizing import resize
+from casmap.errors import UnreadableImage, UserError
+from casmap.evaluation.control_masks import CONTROLS, BinaryMasks
+from casmap.evaluation.numbers import Number, paired_difference
+from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
+from casmap.inference.components import Threshold
+from casmap.inference.edges import fit_mask
+from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.saliency_map import SaliencyMap
+from casmap.reporting import SILENT, Reporter
+
+Images = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+Classify = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]  # normalised (n, 3, S, S) -> logits (n, C)
+
+OWN = "own"
+MOST = 200  # photos that are compared with control masks; ten forward passes each
+BATCH = 16
+SMALL = 56  # side of the masks that are kept for all photos
+FLOOR = 1e-3  # probabilities below it count as this: their logarithm is noise
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on N photos.
+
+    masks: (N, 56, 56). probability, correct: for the own and the control masks, then for each version of a photo, the
+    probability of its class and whether it is predicted: (N,). known: whether the classifier knows the photos' classes;
+    if not, its prediction for the whole photo replaces them.
+    """
+
+    labels: npt.NDArray[np.int64]
+    classes: list[str]
+    masks: npt.NDArray[np.float32]
+    probability: dict[str, dict[str, Floats]]
+    correct: dict[str, dict[str, Floats]]
+    known: bool
+
+    @property
+    def gains(self) -> dict[str, Number]:
+        """The gain over each kind of control mask."""
+        return evidence_gains(self.probability)
+
+    def judge(self) -> Judgement:
+        """The verdict on these photos."""
+        return judge(self.masks, self.labels, self.classes, self.correct[OWN], self.gains, len(self.masks))
+
+
+def evidence(probability: dict[str, Floats]) -> Floats:
+    """How much more probable the class is from what a mask keeps than from what it leaves: log p_in / p_inpainted.
+
+    >>> evidence({"masked-in": np.array([0.8, 0.0]), "inpainted": np.array([0.1, 0.0])}).round(3)
+    array([2.079, 0.   ])
+    """
+    kept, left = (np.log(np.maximum(probability[version], FLOOR)) for version in (MASKED_IN, INPAINTED))
+    return np.asarray(kept - left)
+
+
+def evidence_gains(probability: dict[str, dict[str, Floats]]) -> dict[str, Number]:
+    """The mean over photos of the evidence in the masks less that in control masks, with its interval.
+
+    0 for masks that are themselves centred, random or another photo's, and for masks of all zeros or ones.
+    """
+    own = evidence(probability[OWN])
+    return {name: paired_difference(own, evidence(of)) for name, of in probability.items() if name != OWN}
+
+
+def measure(
+    mapper: SaliencyMapper, photos: PhotoSet, *, classify: Classify | None = None, most: int = MOST,
+    reporter: Reporter = SILENT,
+) -> Measured:  # fmt: skip
+    """Measure the masks of at most `most` photos, spread evenly over the set.
+
+    classify: the classifier that judges; its inputs are normalised like the mapping's (default: the mapping's own).
+    """
+    run = classify or (lambda images: mapper.network.run(images)[1])
+    chosen = np.unique(np.linspace(0, len(photos) - 1, min(most, len(photos))).round().astype(int))
+    known = set(photos.classes) <= set(mapper.classes)
+    chosen, images, masks, small = _map(mapper, photos, chosen, reporter)
+    labels = photos.labels[chosen]
+    targets: npt.NDArray[np.int64] | None = None
+    if known:
+        targets = np.array([mapper.classes.index(name) for name in photos.classes])[labels]
+    whole = _logits(run, mapper.normalised, images)
+    targets = whole.argmax(axis=1) if targets is None else targets
+    probability: dict[str, dict[str, Floats]] = {}
+    correct: dict[str, dict[str, Floats]] = {}
+    kinds: dict[str, Callable[[BinaryMasks], BinaryMasks]] = {OWN: lambda masks: masks, **CONTROLS}
+    for kind in reporter.track(list(kinds), "comparing masks"):
+        b = kinds[kind](masks)
+        versions = {
+            WHOLE: whole,
+            MASKED_IN: _logits(run, mapper.normalised, images, b),
+            INPAINTED: _logits(run, mapper.normalised, inpainted(images, b)),
+        }
+        probability[kind] = {version: target_probability(logits, targets) for version, logits in versions.items()}
+        correct[kind] = {v: (logits.argmax(axis=1) == targets).astype(np.float64) for v, logits in versions.items()}
+    return Measured(labels, list(photos.classes), small, probability, correct, known)
+
+
+def _map(
+    mapper: SaliencyMapper, photos: PhotoSet, chosen: npt.NDArray[np.int64], reporter: Reporter
+) -> tuple[npt.NDArray[np.int64], Images, BinaryMasks, npt.NDArray[np.float32]]:
+    """The photos that can be read: indices, images at the network's size (N, S, S, 3), binary masks, small masks."""
+    read, images, binary, small = [], [], [], []
+    for start in reporter.track(range(0, len(chosen), BATCH), "mapping"):
+        batch = []
+        for index in chosen[start : start + BATCH]:
+            with suppress(UnreadableImage):
+                batch.append(resize(photos.image(int(index)), mapper.size, "squash"))
+                read.append(index)
+        for image, mask in zip(batch, mapper.masks(np.stack(batch))[0] if batch else (), strict=True):
+            fitted = fit_mask(mask, image, image, mapper.edges)
+            images.append(image)
+            binary.append(Threshold().binary(fitted))
+            small.append(cv2.resize(fitted, (SMALL, SMALL), interpolation=cv2.INTER_AREA))
+    if not read:
+        raise UserError("None of the photos on which the masks are measured can be read.")
+    return np.array(read), np.stack(images), np.stack(binary), np.stack(small).astype(np.float32)
+
+
+def _logits(
+    run: Classify, normalised: Callable[[Images], npt.NDArray[np.float32]], images: Images,
+    keep: BinaryMasks | None = None,
+) -> npt.NDArray[np.float32]:  # fmt: skip
+    """Logits (N, C) of images (N, S, S, 3); pixels outside `keep` (N, S, S) get the mean colour."""
+    found = []
+    for start in range(0, len(images), BATCH):
+        inputs = normalised(images[start : start + BATCH])
+        found.append(run(inputs if keep is None else inputs * keep[start : start + BATCH, None]))
+    return np.concatenate(found)
+
+
+def target_probability(logits: npt.NDArray[np.floating], targets: npt.NDArray[np.int64]) -> Floats:
+    """The softmax of logits (N, C) at the targets (N,).
+
+    >>> target_probability(np.log([[1.0, 3.0]]), np.array([1]))
+    array([0.75])
+    """
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return np.asarray(shifted[np.arange(len(targets)), targets] / shifted.sum(axis=1))
+
+
+def inpainted(images: Images, masks: BinaryMasks) -> Images:
+    """Images (n, S, S, 3) with the pixels marked by masks (n, S, S) inpainted."""
+    return np.stack([SaliencyMap(x, m.astype(np.float32)).inpainted() for x, m in zip(images, masks, strict=True)])

@@ -1,0 +1,70 @@
+"""Train from the shipped mapping: new classes get a head, and the shipped decoder adapts to the photos.
+
+Its masks before the first step are the shipped mapping's, so training begins at a mapping that works. The decoder
+learns the shipped mapping's own masks of the photos, grown and fitted to edges, for a few steps: more did not help
+(docs/guides/train.md).
+"""
+
+import dataclasses
+from typing import Any
+
+from casmap.data.photos import PhotoSet
+from casmap.data.scenes import Scenes
+from casmap.errors import UserError, option
+from casmap.inference.mapper import SHIPPED
+from casmap.models.backbones import weights_reachable
+from casmap.models.classifier import find_device
+from casmap.models.onnx_network import load_onnx
+from casmap.reporting import SILENT, Reporter
+from casmap.training.budget import StepTimes, duration, estimated_seconds, time_training
+from casmap.training.recipes import SEEDS, Recipe
+
+STEPS, MIN_STEPS = 60, 10
+TIME_LIMIT = 1200.0  # seconds, if the user names no other limit
+ADAPT = SEEDS.replace(from_scratch=False, second_stage_steps=STEPS, second_stage_lr=1e-4, batch=16)
+# Whoever sets an option of Algorithm 1 wants Algorithm 1.
+_NAMES = [entry.name for entry in dataclasses.fields(Recipe)]
+OF_ALGORITHM_1 = {*_NAMES[_NAMES.index("thinning") : _NAMES.index("second_stage_steps")]} - {"batch"} | {
+    "algorithm_size", "encoder", "weights", "cam_size", "cam_scales",
+}  # fmt: skip
+
+
+def starts_from_shipped(photos: PhotoSet, changes: dict[str, Any]) -> bool:
+    """Whether training starts from the shipped mapping: its backbone, pretrained, and no option of Algorithm 1."""
+    if isinstance(photos, Scenes) or not SHIPPED.exists() or not changes.get("second_stage_steps", STEPS):
+        return False
+    if OF_ALGORITHM_1 & changes.keys() or changes.get("from_scratch") or not changes.get("pretrained", True):
+        return False
+    backbone = load_onnx(SHIPPED).about["backbone"]
+    if "backbone" not in changes and find_device(changes.get("device", "auto")).type != "cpu":
+        return False  # a larger backbone is chosen
+    return bool(changes.get("backbone", backbone) == backbone and weights_reachable(backbone))
+
+
+def choose_from_shipped(
+    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT
+) -> tuple[Recipe, list[str], StepTimes]:
+    """A recipe that starts from the shipped mapping and fits into the time, a line about each option, and times."""
+    about = load_onnx(SHIPPED).about
+    recipe = ADAPT.replace(**{"backbone": about["backbone"], "size": about["size"]} | changes)
+    limit = TIME_LIMIT if minutes is None else 60 * minutes
+    times = time_training(recipe, photos, reporter)
+    steps, reason = recipe.second_stage_steps, "more did not help in tests"
+    if "second_stage_steps" not in changes:
+        fixed = estimated_seconds(recipe, len(photos), times) - steps * times.second_stage_step
+        fitting = int((limit - fixed) / times.second_stage_step)
+        if fitting < MIN_STEPS and minutes is not None:
+            needed = duration(fixed + MIN_STEPS * times.second_stage_step)
+            raise UserError(f"These photos need about {needed} on this machine: set {option('minutes')} to more.")
+        if fitting < steps:
+            steps, reason = max(MIN_STEPS, fitting), f"as many as fit into {limit / 60:g} minutes"
+        recipe = recipe.replace(second_stage_steps=steps)
+    reasons = {
+        "backbone": "the network of the classifier, that of the shipped mapping",
+        "size": f"photos are resized to {recipe.size} x {recipe.size} pixels, as for the shipped mapping",
+        "first_steps": "training steps of f(0), the classifier" if recipe.first_steps else "fit only its last layer",
+        "from_scratch": "start from the shipped mapping's decoder and skip Algorithm 1; --from-scratch runs it",
+        "second_stage_steps": f"steps in which the decoder adapts to these photos ({reason})",
+    }
+    lines = [f"{name} = {getattr(recipe, name)}: {text}" for name, text in reasons.items()]
+    return recipe, [line + " (your choice)" * (line.split()[0] in changes) for line in lines], times
