@@ -24,7 +24,7 @@ from casmap.training.algorithm import casm
 from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
 from casmap.training.held_out import FEWEST
 from casmap.training.loop import set_up
-from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes
+from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes, teacher_sizes
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
 from casmap.training.second_stage import has_cam, step_decoder
 
