@@ -109,7 +109,7 @@ def alone(tmp_path, environment, long):
 
 SCENES = "scenes data --options photos=16,classes=4,size=48"
 DATA = "data/photos --boxes data/boxes.csv"
-SMALL = "recipe: quick\nsize: 32\nsteps: 2\nfirst_steps: 2\nbatch: 4\nthreads: 1\n"
+SMALL = "recipe: quick\nsize: 32\nsteps: 2\nfirst_steps: 2\nbatch: 4\nthreads: 1\nheld_out: 0\n"
 STUDY = "scenes:classes=20,photos=40,size=32 --test scenes:classes=20,photos=20,size=32 --recipe small.yaml"
 
 
