@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from casmap.data.scenes import Scenes
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
+from casmap.training.growing import BACKGROUND, GRID, HIGHEST, LAMBDA, OBJECT, grow, pixel_features
 from casmap.training.pseudo_masks import PseudoMasks
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
-from casmap.training.growing import BACKGROUND, GRID, HIGHEST, LAMBDA, OBJECT, grow, pixel_features
 
 SIDE = 8 * GRID  # a stage of GRID x GRID values then has stride 8, and nothing is interpolated
 

@@ -35,9 +35,9 @@ from casmap.io.atomic import write_whole
 from casmap.io.reading import reading
 from casmap.models.class_activation import class_activation, linear_head, min_max
 from casmap.models.classifier import Classifier
+from casmap.training.growing import grow
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
-from casmap.training.growing import grow
 
 Indices = npt.NDArray[np.int64]
 
