@@ -7,7 +7,7 @@ pseudo-masks have the same mean area as the teacher's masks.
 "edges" fits m(x) to the photo with the guided filter of `casmap.inference.edges`, and steepens it around 0.5. A decoder
 that learns these masks from many photos keeps what is common to them, outlines, and not the errors of each.
 
-"seeds" grows m(x) from the pixels that it is sure of (`growing.py`), which adds parts of the object that m(x) misses, and
+"seeds" grows m(x) from the pixels that it is sure of (`growing.py`): parts of the object that m(x) misses are added. It
 removes what the CAM of the label excludes: grown * min(1, M_y / gate), with M_y rescaled to 0..1. The filter and the
 steepening follow, as for "edges".
 
