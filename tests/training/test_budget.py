@@ -309,3 +309,12 @@ def test_the_estimate_includes_the_verdict(monkeypatch) -> None:
     assert estimate_duration(photos, recipe.replace(held_out=0.1)) == pytest.approx(
         without + 200 * (9 * 0.1 / 3 / 32 + 4 * 0.05)
     )
+
+
+def test_with_the_masks_of_another_mapping_no_step_of_algorithm_1_limits_the_choice(monkeypatch) -> None:
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.0, 0.1, 0.2, 0.1))
+    photos = Scenes(classes=4, photos=400, size=64)
+    options = {"device": "cpu", "backbone": "lite0", "masks_from": "shipped", "second_stage_steps": 50}
+    recipe, _, _ = choose(photos, {**options, "first_steps": 0})
+    assert recipe.total_steps(len(photos)) == 0
+    assert recipe.second_stage_steps == 50

@@ -111,9 +111,6 @@ def test_a_pseudo_mask_adds_the_half_of_the_object_that_the_teacher_misses(tmp_p
 def test_the_label_matters_only_with_a_gate(tmp_path) -> None:
     """With a gate, masks change with the labels, and vanish where M_y is 0; without, they do neither."""
 
-    class Relabelled(Scenes):
-        pass
-
     class Whole:
         mean, std, predicts, classes, concurrent = (0.5,) * 3, (0.5,) * 3, False, ["a"], False
 
@@ -121,7 +118,7 @@ def test_the_label_matters_only_with_a_gate(tmp_path) -> None:
             masks = np.ones((len(images), *images.shape[2:]), np.float32)
             return masks, np.zeros((len(images), 1), np.float32)
 
-    photos, others = (kind(classes=4, photos=8, size=64) for kind in (Scenes, Relabelled))
+    photos, others = (Scenes(classes=4, photos=8, size=64) for _ in range(2))
     others.labels = (photos.labels + 1) % 4
     torch.manual_seed(0)
     encoder, teacher = Classifier("test_resnet", 4).eval(), SaliencyMapper(Whole(), 64)

@@ -124,7 +124,11 @@ def test_a_run_killed_before_its_verdict_gets_the_same(trained, tmp_path) -> Non
     network, about = load_mapping(result.mapping)
     del about["verdict"]
     save_mapping(tmp_path / "run" / "mapping.safetensors", network, about)
-    train(folder / "photos", out=tmp_path / "run", resume=True)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    (tmp_path / "run" / "summary.json").unlink()
+    train(folder / "photos", out=tmp_path / "run", resume=True, minutes=5)  # minutes: as in the first command
+    again = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (again["verdict"], again["reasons"]) == (summary["verdict"], summary["reasons"])
     assert (tmp_path / "run" / "mapping.safetensors").read_bytes() == result.mapping.read_bytes()
 
 

@@ -76,6 +76,21 @@ def test_a_slip_in_an_option_is_reported_before_photos_are_opened(options, messa
         train("no/such/folder", **options)
 
 
+@pytest.mark.parametrize("options", [{"from_scratch": False}, {"masks_from": "shipped", "from_scratch": True}])
+def test_options_of_the_second_stage_need_no_recipe(tmp_path, options) -> None:
+    """The options are accepted; what is missing is the photos."""
+    with pytest.raises(UserError, match="There is no"):
+        train(tmp_path / "photos", out=tmp_path / "run", **options)
+
+
+def test_another_backbone_cannot_start_from_the_shipped_decoder(tmp_path, make_folder) -> None:
+    make_folder(tmp_path / "photos")
+    options = {"second_stage_steps": 2, "from_scratch": False, **CPU}
+    with pytest.raises(UserError, match="shipped mapping is a lite0, not a test_resnet"):
+        train(tmp_path / "photos", recipe="quick", out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("recipe", ["seeds", "photos", None])
 def test_masks_of_another_mapping_fit_recipes_with_a_second_stage(tmp_path, recipe) -> None:
     """The options are accepted; what is missing is the photos."""
@@ -211,7 +226,7 @@ def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"minutes": 5, "recipe": "quick"}, "minutes chooses a recipe: it needs a new run without recipe"),
+        ({"minutes": 5, "recipe": "quick"}, "minutes chooses a recipe: leave out recipe"),
         ({"minutes": 0}, "minutes must be above 0, not 0"),
         ({"minutes": float("nan")}, "minutes must be above 0, not nan"),
     ],

@@ -57,7 +57,8 @@ def exchanged_masks(masks: BinaryMasks, seed: int = 0) -> BinaryMasks:
     return found
 
 
-CONTROLS = {"centred": centred_masks, "random": random_masks, "another photo's": exchanged_masks}
+EXCHANGED = "another photo's"
+CONTROLS = {"centred": centred_masks, "random": random_masks, EXCHANGED: exchanged_masks}
 
 
 def _smallest(values: npt.NDArray[np.floating], count: int) -> BinaryMasks:

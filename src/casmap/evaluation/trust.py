@@ -11,7 +11,7 @@ import numpy.typing as npt
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
-from casmap.evaluation.control_masks import CONTROLS, BinaryMasks
+from casmap.evaluation.control_masks import CONTROLS, EXCHANGED, BinaryMasks
 from casmap.evaluation.numbers import Number, paired_difference
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
 from casmap.inference.components import Threshold
@@ -96,7 +96,8 @@ def measure(
     targets = whole.argmax(axis=1) if targets is None else targets
     probability: dict[str, dict[str, Floats]] = {}
     correct: dict[str, dict[str, Floats]] = {}
-    kinds: dict[str, Callable[[BinaryMasks], BinaryMasks]] = {OWN: lambda masks: masks, **CONTROLS}
+    controls = CONTROLS if len(masks) > 1 else {name: of for name, of in CONTROLS.items() if name != EXCHANGED}
+    kinds: dict[str, Callable[[BinaryMasks], BinaryMasks]] = {OWN: lambda masks: masks, **controls}
     for kind in reporter.track(list(kinds), "comparing masks"):
         b = kinds[kind](masks)
         versions = {

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from casmap.evaluation.background import background_warnings, mark_warnings
 from casmap.evaluation.numbers import Number
 from casmap.inference.components import Threshold
+from casmap.reporting import counted
 
 Verdict = Literal["good", "doubtful", "failed"]
 Floats = npt.NDArray[np.floating]
@@ -91,7 +92,7 @@ def _about_gain(control: str, gain: Number, photos: int) -> tuple[bool, str]:
     """Whether a gain over control masks makes the masks fail, and the sentence; empty if the gain is certain."""
     names = {CENTRED: "centred boxes of the same area", "random": "random masks of the same area"}
     others = names.get(control, "those of other photos")
-    shown = f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] on {photos} photos"
+    shown = f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] on {counted(photos, 'photo')}"
     if gain.low > 0:
         return False, ""
     if gain.high <= 0 or (control != CENTRED and photos >= FEWEST):

@@ -113,7 +113,8 @@ def choose(
         base = base.replace(second_stage_steps=max(MIN_SECOND_STAGE, fitting))
     fixed += times.second_stage(base, len(photos))
     each = times.algorithm + (times.first if first is None else 0.0)
-    fitting_steps = 10**9 if fast and minutes is None else int((seconds - fixed) / each)
+    unlimited = (fast and minutes is None) or base.masks_from is not None  # with masks_from there is no Algorithm 1
+    fitting_steps = 10**9 if unlimited else int((seconds - fixed) / each)
     limits = {
         f"{MAX_EPOCHS} passes over the photos": MAX_EPOCHS * base.steps_in_epoch(len(photos), 1.0),
         f"as many as fit into {seconds / 60:g} minutes": fitting_steps,

@@ -19,13 +19,13 @@ from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder, Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.models.onnx_decoder import load_start
+from casmap.models.onnx_decoder import Start, load_start
 from casmap.models.split import Learner, Tail, split
 from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable, left_if_stopped
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
-from casmap.training.held_out import SO_FAR, judge_run, plain, so_far_if_stopped, with_warnings, write_summary
+from casmap.training.held_out import SO_FAR, SUMMARY, judge_run, plain, so_far_if_stopped, with_warnings, write_summary
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -93,16 +93,16 @@ def train_mapping(
             if recipe.second_stage_steps and run.processes.first:  # takes minutes: one process is enough
                 training = run_second_stage(photos, run, training, first, casm_path)
             run.processes.wait()
+        warn_of_skipped(photos, run)
         judgement = judge_run(path, run, photos, held_out, training)
         (run.folder / SO_FAR).unlink(missing_ok=True)
         Checkpoints(run.folder, CHECKPOINT).remove()
         for number in range(1, recipe.second_stage_rounds + 1):
             Checkpoints(run.folder, SECOND_STAGE_CHECKPOINT + suffix_of(number)).remove()
             shutil.rmtree(run.folder / (MASKS + suffix_of(number)), ignore_errors=True)
-        warn_of_skipped(photos, run)
         judgement = with_warnings(judgement, plain(run.warnings))
         seconds = 0.0 if finished else time.monotonic() - start
-        if run.processes.first and not finished:
+        if run.processes.first and not (finished and (run.folder / SUMMARY).exists()):
             write_summary(run, judgement, training, seconds)
     return TrainingResult(
         mapping=path, seconds=seconds, warnings=tuple(run.warnings), verdict=judgement.verdict,
@@ -121,7 +121,7 @@ def run_second_stage(
         first = network.encoder
     else:
         given = SaliencyMapper.load(None if recipe.masks_from == "shipped" else recipe.masks_from)
-        teacher = SaliencyMapper(given.network, recipe.size)  # fits objects better than at its own, smaller size
+        teacher = SaliencyMapper(given.network, recipe.size)  # run at the new mapping's size
     network = starting_network(first, list(photos.classes), recipe)
     for number in range(1, recipe.second_stage_rounds + 1):
         is_last = number == recipe.second_stage_rounds
@@ -136,14 +136,22 @@ def run_second_stage(
 
 def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) -> SaliencyNetwork:
     """The encoder with the decoder that the second stage starts from, and the head of that decoder's map."""
-    if recipe.from_scratch:
+    start = check_start(recipe)
+    if start is None:
         return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
+    return SaliencyNetwork(encoder, start.decoder, classes, True, start.cam_head)
+
+
+def check_start(recipe: Recipe) -> Start | None:
+    """The shipped decoder, unless the recipe starts from scratch; UserError if it belongs to another backbone."""
+    if recipe.from_scratch:
+        return None
     start = load_start(SHIPPED)
     if start.backbone != recipe.backbone or start.cam_head is None:
         raise UserError(
             f"The shipped mapping is a {start.backbone}, not a {recipe.backbone}: set {option('from_scratch', True)}."
         )
-    return SaliencyNetwork(encoder, start.decoder, classes, True, start.cam_head)
+    return start
 
 
 def read_training(path: Path) -> dict[str, Any]:

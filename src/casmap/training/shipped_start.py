@@ -62,7 +62,7 @@ def choose_from_shipped(
     reasons = {
         "backbone": "the network of the classifier, that of the shipped mapping",
         "size": f"photos are resized to {recipe.size} x {recipe.size} pixels, as for the shipped mapping",
-        "first_steps": "training steps of f(0), the classifier" if recipe.first_steps else "fit only its last layer",
+        "first_steps": "training steps of f(0)" if recipe.first_steps else "fit only the last layer of f(0)",
         "from_scratch": "start from the shipped mapping's decoder and skip Algorithm 1; --from-scratch runs it",
         "second_stage_steps": f"steps in which the decoder adapts to these photos ({reason})",
     }

@@ -19,7 +19,7 @@ from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
 from casmap.training.held_out import SETTLED, SHARE, hold_out
-from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
+from casmap.training.loop import TrainingResult, check_start, train_mapping, warn_of_skipped
 from casmap.training.options_of_0_1_0 import REMOVED, current_names
 from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
@@ -46,7 +46,7 @@ def train(
     """Train a mapping on photos with class labels; unset options are chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
-    recipe: paper, quick, photos, edges, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
+    recipe: paper, quick, photos, seeds, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
     labels: annotations that give the classes of photos in no class folder; their boxes are not used for training.
     split: the split to use if data has several. minutes: choose a recipe that fits into them. options: fields of
     `Recipe`, such as area=0.4 or steps=1000.
@@ -64,6 +64,7 @@ def train(
                 check_weights(run.recipe.backbone)
             if run.recipe.second_stage_steps:
                 check_has_cam(run.recipe.backbone)
+                check_start(run.recipe)
             trains_first = classifier is None and not is_pretrained_for(photos, run.recipe)
             estimate_duration(photos, run.recipe, trains_first=trains_first, times=times, reporter=reporter)
         return train_mapping(photos, run, None if classifier is None else str(classifier), held_out=held_out)
@@ -111,8 +112,8 @@ def _prepare(
         for warning in warnings:
             reporter.warning(warning)
         given = None
-        if minutes is not None and (recipe_name is not None or resume):
-            raise UserError(f"{option('minutes')} chooses a recipe: it needs a new run without {option('recipe')}.")
+        if minutes is not None and recipe_name is not None:
+            raise UserError(f"{option('minutes')} chooses a recipe: leave out {option('recipe')}.")
         if minutes is not None and not 0 < minutes < float("inf"):
             raise UserError(f"{option('minutes')} must be above 0, not {minutes:g}.")
         if recipe_name is not None:
@@ -130,7 +131,7 @@ def _prepare(
         times = None
         if given is None:
             wanted = options | ({"held_out": share} if share else {})
-            if starts_from_shipped(photos, options):
+            if processes.ranks == 1 and starts_from_shipped(photos, options):
                 recipe, explanations, times = choose_from_shipped(photos, wanted, minutes, reporter)
             else:
                 recipe, explanations, times = choose(photos, wanted, reporter, minutes)
@@ -161,8 +162,9 @@ def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
     """Report a wrong option before photos are opened."""
     if recipe_name is not None:
         read_recipe(os.fspath(recipe_name)).replace(**options)
-    else:  # whichever recipe is chosen, masks_from comes with its second stage
-        steps = {"second_stage_steps": PHOTOS.second_stage_steps} if options.get("masks_from") else {}
+    else:  # whichever recipe is chosen, these options come with its second stage
+        needed = options.get("masks_from") or options.get("from_scratch") is False
+        steps = {"second_stage_steps": PHOTOS.second_stage_steps} if needed else {}
         Recipe().replace(**steps | options)
 
 
