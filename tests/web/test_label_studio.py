@@ -402,6 +402,13 @@ def test_attributes_of_the_interface_set_the_threshold_and_the_objects(backend) 
         assert predict(backend, "/data/upload/1/a.png", config=CONFIG.format(wrong, "cat"))[0] == 422
 
 
+@pytest.mark.parametrize("name", ["model_threshold", "model_alpha", "model_min_area"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "x", ""])
+def test_attributes_of_the_interface_are_finite_numbers(name, value) -> None:
+    with pytest.raises(UserError, match=f"{name} must be a number, not '{value}'"):
+        controls_of(CONFIG.format(f' {name}="{value}"', "cat"))
+
+
 def test_labels_come_from_the_folder_the_prediction_or_are_the_only_one() -> None:
     labels = '<Label value="Cat" predicted_values="tabby, tiger cat"/><Label value="dog" alias="hound"/>'
     config = f'<View><Image name="i" value="$p"/><PolygonLabels name="o" toName="i">{labels}</PolygonLabels></View>'
