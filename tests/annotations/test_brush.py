@@ -48,7 +48,7 @@ def test_runs_longer_than_the_widest_length_and_single_values_are_read() -> None
 @pytest.mark.parametrize(
     "rle",
     [[], [1], [0, 0, 0, 8], encode_brush(np.ones((3, 3), bool)), encode_brush(np.ones((2, 2), bool))[:-2], [256], ["x"],
-     None, [255] * 40],
+     None, [255] * 40, 16, "rle"],
 )  # fmt: skip
 def test_damaged_masks_are_problems_of_their_photo(photos, tmp_path, rle) -> None:
     good = {"format": "rle", "rle": encode_brush(np.eye(60, 80, dtype=bool)), "brushlabels": ["cat"]}
@@ -60,6 +60,15 @@ def test_damaged_masks_are_problems_of_their_photo(photos, tmp_path, rle) -> Non
     known = FORMATS["label-studio"].read(tmp_path / "export.json", photos, Names(["cat/1.jpg"])).of("cat/1.jpg")
     assert len(known.objects) == 1
     assert len(known.problems) == 2
+
+
+def test_numbers_and_lists_of_another_size_are_refused_before_memory_is_allocated() -> None:
+    with pytest.raises(ValueError, match="the run lengths are not a list"):
+        decode_brush(2_000_000, (2, 2))  # bytes(n) would be n zeros
+    with pytest.raises(ValueError, match="the run lengths are those of another size"):
+        decode_brush([0, 0, 0, 8, 256], (2, 2))  # bytes([256]) would be another error
+    with pytest.raises(ValueError, match="the values do not have 8 bits"):
+        decode_brush([0, 0, 0, 16, 0, 0, 0], (2, 2))
 
 
 def test_masks_of_an_export_are_read(photos, tmp_path) -> None:

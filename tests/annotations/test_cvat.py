@@ -46,6 +46,10 @@ MASKS = """<annotations><image id="0" name="cat/1.jpg" width="80" height="60">
         '<mask label="cat" rle="10" left="1" top="20" width="5" height="2"/>',
         '<mask label="cat" rle="x" left="10" top="20" width="5" height="2"/>',
         '<mask label="cat" rle="0,9223372036854775807,1" left="0" top="0" width="80" height="60"/>',
+        f'<mask label="cat" rle="{4 * f"{2**62}, "}4" left="0" top="0" width="2" height="2"/>',  # 4 modulo 2**64
+        f'<mask label="cat" rle="0, 4, {2**64}" left="0" top="0" width="2" height="2"/>',
+        '<mask label="cat" rle="0, 4" left="4" top="4" width="-2" height="-2"/>',
+        '<mask label="cat" rle="0" left="4" top="4" width="0" height="2"/>',
     ],
 )
 def test_masks_are_read_row_by_row(photos, tmp_path, bad) -> None:

@@ -114,7 +114,7 @@ def test_what_does_not_match_is_named_in_sentences(photos, tmp_path) -> None:
         f"1 photo without a map in {maps}: dog/3.jpg.",
         f"1 photo with several maps in {maps}: cat/2.png.",
         "2 maps without a photo: dog/1.npy, far/9.npy.",
-        f"1 map that links lead to, out of {maps}: dog/3.npy.",
+        f"1 map behind links that lead out of {maps}: dog/3.npy.",
     ]
 
 

@@ -1,5 +1,6 @@
 """Extraction on Ray: every photo has exactly one row, even if workers are killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from pycocotools import mask as run_lengths
 
@@ -15,9 +17,11 @@ from casmap import SaliencyMapper
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.inference.components import PAPER, Threshold
+from casmap.inference.mapper import SHIPPED
 from casmap.inference.on_ray import OPTIONS, extract_on_ray, options_of, part_file, read_rows
 from casmap.io.images import encode_jpeg
 from casmap.io.kept_options import keep_options
+from casmap.reporting import Reporter
 
 PART, PHOTOS = 10, 240
 PROGRAM = f"""
@@ -145,3 +149,20 @@ def test_a_wrong_mapping_file_is_rejected_before_the_start(photos, tmp_path) -> 
     with pytest.raises(UserError, match=r"wrong\.onnx"):
         extract_on_ray(photos, mapping=wrong, out=tmp_path / "maps")
     assert not (tmp_path / "maps").exists()
+
+
+def test_a_failed_verdict_is_repeated_before_the_start(photos, tmp_path) -> None:
+    model = onnx.load(SHIPPED)
+    (kept,) = model.metadata_props
+    kept.value = json.dumps(json.loads(kept.value) | {"verdict": {"verdict": "failed", "reasons": ["It misses."]}})
+    onnx.save(model, tmp_path / "failed.onnx")
+    said = []
+
+    class Noting(Reporter):
+        def warning(self, text: str) -> None:
+            said.append(text)
+
+    (tmp_path / OPTIONS).write_text("[]")  # ends the run before Ray starts
+    with pytest.raises(UserError, match="is damaged"):
+        extract_on_ray(photos, mapping=tmp_path / "failed.onnx", out=tmp_path, reporter=Noting())
+    assert said == ["The verdict on this mapping, when it was trained, is failed: It misses."]

@@ -16,6 +16,7 @@ from casmap.inference.video_maps import extract_video, smooth
 from casmap.io.images import open_image
 from casmap.io.outputs import read_boxes
 from casmap.io.video import Frame, frames
+from casmap.reporting import Reporter
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,20 @@ def test_masks_and_boxes_are_those_of_the_smoothed_network_output(clip, tmp_path
     overlay = list(frames(done.out / "my clip-overlay.mp4"))
     assert len(overlay) == 5
     assert overlay[0].rate == pytest.approx(5)  # of 10 frames per second, every second one
+
+
+def test_a_failed_verdict_is_repeated(clip, tmp_path) -> None:
+    said = []
+
+    class Noting(Reporter):
+        def warning(self, text: str) -> None:
+            said.append(text)
+
+    shipped = casmap.load()
+    failed = {"verdict": {"verdict": "failed", "reasons": ["It misses."]}}
+    mapper = casmap.SaliencyMapper(shipped.network, shipped.size, shipped.about | failed)
+    extract_video(clip, mapping=mapper, out=tmp_path, every=9, views=["mask"], reporter=Noting())
+    assert said == ["The verdict on this mapping, when it was trained, is failed: It misses."]
 
 
 def test_its_masks_are_not_taken_for_photos(clip, tmp_path) -> None:

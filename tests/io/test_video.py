@@ -10,6 +10,7 @@ import pytest
 from casmap.errors import UnreadableImage, UserError
 from casmap.io import video
 from casmap.io.video import frames
+from casmap.io.video_worker import check_beginning
 
 
 def write(path, images, codec="mp4v", rate=10):
@@ -77,12 +78,25 @@ def test_too_many_frames_are_refused(clip) -> None:
         list(frames(clip, most=5))
 
 
+TEXTS = [
+    b"", b"no video", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", b"ffconcat version 1.0\nfile /etc/passwd\n",
+    b"#EXTftyp\n#EXTM3U\nhttp://127.0.0.1:1/a.ts\n", b"#EXTM3U\nAVI \n#EXTINF:1,\nfile:///etc/passwd\n",
+    b"<!--ftyp--><MPD></MPD>", b"\x00\x00\x00\x07ftypmp42",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", TEXTS)
+def test_texts_are_not_given_to_ffmpeg(tmp_path, content) -> None:
+    (tmp_path / "clip.mp4").write_bytes(content)
+    with pytest.raises(ValueError, match="it is not a video in a supported format"):
+        check_beginning(tmp_path / "clip.mp4")
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"", b"no video", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", b"ffconcat version 1.0\nfile /etc/passwd\n",
+        *TEXTS,
         b"\x00\x00\x00\x18ftypmp42", b"\x1a\x45\xdf\xa3" + bytes(200), b"RIFF\xff\xff\xff\xffAVI " + bytes(200),
-        b"#EXTftyp\n#EXTM3U\nhttp://127.0.0.1:1/a.ts\n",
     ],
 )  # fmt: skip
 def test_files_that_are_no_videos(tmp_path, content) -> None:

@@ -263,6 +263,13 @@ def test_invalid_requests_get_a_one_line_error(server, path, body, status, word)
     assert word in detail(answer)
 
 
+def test_text_in_the_field_of_photos_is_no_photo() -> None:
+    with TestClient(create_app({"casmap": SaliencyMapper.load()}, hosts=None)) as client:
+        answer = client.post("/api/batch", data={"photos": "text"})
+    expected = "The request has no photos: send them as files of a form, in the field photos."
+    assert (answer.status_code, answer.json()) == (422, {"detail": expected})
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

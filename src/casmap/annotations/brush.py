@@ -40,12 +40,16 @@ def encode_brush(mask: npt.NDArray[np.bool_]) -> list[int]:
 def decode_brush(rle: Sequence[int], size: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Decode Label Studio's `rle` for a photo of size (W, H): the pixels (H, W) that are not transparent.
 
-    Raises ValueError if the run lengths do not have this size.
+    Raises ValueError if it is not a list, or if the run lengths do not have this size.
 
     >>> decode_brush([0, 0, 0, 8, 57, 27, 252, 96, 17, 255, 128], (2, 1))
     array([[False,  True]])
     """
     width, height = size
+    if not isinstance(rle, list):  # bytes(n) of a number allocates n bytes
+        raise ValueError("the run lengths are not a list")
+    if int.from_bytes(bytes(rle[:4]), "big") != CHANNELS * width * height:  # before memory is allocated
+        raise ValueError("the run lengths are those of another size")
     bits = "".join(f"{byte:08b}" for byte in bytes(rle))
     position = 0
 
@@ -57,8 +61,8 @@ def decode_brush(rle: Sequence[int], size: tuple[int, int]) -> npt.NDArray[np.bo
         return int(bits[position - count : position], 2)
 
     number, value_bits, widths = read(32), read(5) + 1, [read(4) + 1 for _ in WIDTHS]
-    if number != CHANNELS * width * height or value_bits != VALUE_BITS:
-        raise ValueError("the run lengths are those of another size")
+    if value_bits != VALUE_BITS:
+        raise ValueError(f"the values do not have {VALUE_BITS} bits")
     values = np.zeros(number, np.uint8)
     at = 0
     while at < number:

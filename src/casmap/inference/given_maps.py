@@ -70,7 +70,7 @@ def find_maps(folder: Path, photos: Mapping[Path, Path]) -> GivenMaps:
         _sentence(without, "photo", f"without a map in {folder}"),
         _sentence(several, "photo", f"with several maps in {folder}"),
         _sentence(lost, "map", "without a photo"),
-        _sentence(outside, "map", f"that links lead to, out of {folder}"),
+        _sentence(outside, "map", f"behind links that lead out of {folder}"),
     ]
     return GivenMaps({photo: files[0] for photo, files in found.items() if len(files) == 1}, [*filter(None, problems)])
 

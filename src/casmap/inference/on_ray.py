@@ -47,7 +47,9 @@ def extract_on_ray(
     with locked(out, reporter):
         paths, foreign = to_map(photos)
         file = Path(mapping or SHIPPED).resolve()
-        SaliencyMapper.load(file, edges=edges)  # a wrong file raises here, once
+        mapper = SaliencyMapper.load(file, edges=edges)  # a wrong file raises here, once
+        if mapper.caution:
+            reporter.warning(mapper.caution)
         parts = [[str(path.resolve()) for path in paths[at : at + part]] for at in range(0, len(paths), part)]
         keep_options(out / OPTIONS, options_of(paths, file, cut, edges, part))
         missing = [number for number in range(len(parts)) if not part_file(out, number).exists()]

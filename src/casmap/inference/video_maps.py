@@ -59,6 +59,8 @@ def extract_video(
         if any(file.name != LOCK for file in folder.iterdir()):
             raise UserError(f"{folder} is not empty: choose another folder ({option('out')}).")
         mapper = as_mapper(mapping, device, edges=edges)
+        if mapper.caution:
+            reporter.warning(mapper.caution)
         waiting = frames(path, every)
         first = next(waiting, None)
         if first is None:

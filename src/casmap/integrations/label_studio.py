@@ -1,6 +1,8 @@
 """Label Studio's labelling interface: which regions a project asks for, and the objects of a photo as such regions."""
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -96,11 +98,12 @@ def _control(tag: ElementTree.Element, to: str, key: str) -> Control:
 
 
 def _number(tag: ElementTree.Element, name: str) -> float | None:
-    text = tag.get(name)
-    try:
-        return None if text is None else float(text)
-    except ValueError as error:
-        raise UserError(f"{name} must be a number, not {text!r}.") from error
+    if (text := tag.get(name)) is None:
+        return None
+    with suppress(ValueError):
+        if math.isfinite(number := float(text)):
+            return number
+    raise UserError(f"{name} must be a number, not {text!r}.")
 
 
 def folders_of(address: str) -> list[str]:

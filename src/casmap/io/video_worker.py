@@ -1,6 +1,7 @@
 """The process in which `casmap.io.video` decodes a video: it has the limits of `casmap.io.worker`."""
 
 import os
+import re
 from pathlib import Path
 from typing import IO, Any
 
@@ -10,7 +11,8 @@ from casmap.io.decoding import errors_of
 from casmap.io.size_limits import check_size
 
 # How videos begin. FFmpeg would also open playlists, which are text and can name other files and addresses.
-BEGINNINGS = {(4, b"ftyp"): "MP4", (0, b"\x1a\x45\xdf\xa3"): "Matroska", (8, b"AVI "): "AVI"}
+# The size of MP4's first box is from 8 to 2**16 - 1: it starts with two zeros, which no text does.
+BEGINNINGS = {"MP4": rb"\0\0(?!\0[\0-\x07])..ftyp", "Matroska": rb"\x1a\x45\xdf\xa3", "AVI": rb"RIFF....AVI "}
 
 
 def main() -> None:
@@ -70,5 +72,5 @@ def check_beginning(path: Path) -> None:
     """
     with open(path, "rb") as file:
         start = file.read(64)
-    if not any(start[at : at + len(sign)] == sign for at, sign in BEGINNINGS):
-        raise ValueError(f"it is not a video in a supported format ({', '.join(BEGINNINGS.values())})")
+    if not any(re.match(pattern, start, re.DOTALL) for pattern in BEGINNINGS.values()):
+        raise ValueError(f"it is not a video in a supported format ({', '.join(BEGINNINGS)})")

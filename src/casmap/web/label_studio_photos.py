@@ -43,22 +43,23 @@ class LabelStudio:
             host = None
         if not host or parts.scheme not in PORTS or parts.query or parts.fragment or parts.username is not None:
             raise UserError(f"{shown(url)} is not the address of a server: give one such as http://localhost:8080.")
-        if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise UserError(f"{TOKEN} is not a token of Label Studio: copy it from Account & Settings.")
-        self.url, self.token = url.rstrip("/"), token
+        self.url, self.token = url.rstrip("/"), token or None  # an empty variable is no token
         self.scheme, self.host, self.port = parts.scheme, host, port or PORTS[parts.scheme]
         self.base = parts.path.rstrip("/")
+        self._private = tuple(quote(self.base, SAFE) + path for path in PRIVATE)
         self._access: str | None = None
+        self._lock = threading.Lock()  # of _access: photos are fetched in several threads
 
     def photo(self, address: str, most: int, seconds: float = PATIENCE) -> bytes:
         """Fetch a photo; raise UnreadableImage if the server does not give it, at most `most` bytes, in time."""
         target = self.target(address)
-        path = target.partition("?")[0].removeprefix(self.base)
-        headers = self._authorization() if path.startswith(PRIVATE) else {}
+        headers = self._authorization() if target.startswith(self._private) else {}
         status, content = self._request("GET", target, headers, most, seconds, address)
-        if status == 401 and self._access is not None:  # it was valid for minutes
-            self._access = None
-            status, content = self._request("GET", target, self._authorization(), most, seconds, address)
+        if status == 401 and headers and self._exchanged:  # it was valid for minutes
+            headers = self._authorization(refused=headers)
+            status, content = self._request("GET", target, headers, most, seconds, address)
         if status == 200:
             return content
         reason = {401: f"needs a token ({TOKEN})", 403: f"refuses the token in {TOKEN}", 404: "does not have it"}.get(
@@ -83,23 +84,34 @@ class LabelStudio:
             raise elsewhere
         return quote(path or "/", SAFE) + (f"?{quote(parts.query, SAFE)}" if parts.query else "")
 
-    def _authorization(self) -> dict[str, str]:
+    @property
+    def _exchanged(self) -> bool:
+        """Whether the token is a personal access token (a JWT)."""
+        return self.token is not None and self.token.count(".") == 2
+
+    def _authorization(self, refused: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the header with the token. refused: the header that the server did not accept, if any."""
         if self.token is None:
             return {}
-        if self.token.count(".") != 2:
+        if not self._exchanged:
             return {"Authorization": f"Token {self.token}"}
-        if self._access is None:
-            body = json.dumps({"refresh": self.token}).encode()
-            headers = {"Content-Type": "application/json"}
-            status, content = self._request(
-                "POST", f"{self.base}/api/token/refresh/", headers, MAX_TOKEN, PATIENCE, "the token", body
-            )
-            with suppress(ValueError, KeyError, TypeError):
-                found = json.loads(content)["access"]
-                self._access = found if isinstance(found, str) and found.isascii() and found.isprintable() else None
-            if status != 200 or self._access is None:
-                raise UnreadableImage(f"Label Studio refuses the token in {TOKEN}: create a new one.")
-        return {"Authorization": f"Bearer {self._access}"}
+        with self._lock:  # the first thread exchanges the token, the others use what it got
+            if self._access is None or refused == _bearer(self._access):
+                self._access = self._exchange()
+            return _bearer(self._access)
+
+    def _exchange(self) -> str:
+        """Exchange the token for one that is valid for minutes."""
+        body, headers = json.dumps({"refresh": self.token}).encode(), {"Content-Type": "application/json"}
+        status, content = self._request(
+            "POST", f"{self.base}/api/token/refresh/", headers, MAX_TOKEN, PATIENCE, "the token", body
+        )
+        found = None
+        with suppress(ValueError, KeyError, TypeError):
+            found = json.loads(content)["access"]
+        if status != 200 or not (isinstance(found, str) and found.isascii() and found.isprintable()):
+            raise UnreadableImage(f"Label Studio refuses the token in {TOKEN}: create a new one.")
+        return found
 
     def _request(
         self, method: str, target: str, headers: dict[str, str], most: int, seconds: float, what: str,
@@ -131,6 +143,10 @@ class LabelStudio:
         if len(content) > most:
             raise UnreadableImage(f"{shown(what)} has more than {most >> 20} MB.")
         return answer.status, content
+
+
+def _bearer(access: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {access}"}
 
 
 def _hang_up(connection: http.client.HTTPConnection) -> None:

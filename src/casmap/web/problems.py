@@ -19,12 +19,14 @@ def problem_sentence(problem: dict[str, Any]) -> str:
     "The option alpha cannot be '-1': give at least 0."
     >>> problem_sentence({"type": "missing", "loc": ("body", "photos")})
     'The request has no photos: send them as files of a form, in the field photos.'
+    >>> problem_sentence({"type": "missing", "loc": ("body", "tasks")})
+    "The body of the request is invalid at 'tasks': see /api/openapi.json."
     """
     name = problem["loc"][-1]
-    if problem["loc"][0] == "body" and problem["loc"][-1] != "photos":
-        return f"The body of the request is invalid at {shown(name)}: see /api/openapi.json."
-    if problem["loc"][0] == "body":
+    if problem["loc"][:2] == ("body", "photos"):  # the number of a photo may follow
         return "The request has no photos: send them as files of a form, in the field photos."
+    if problem["loc"][0] == "body":
+        return f"The body of the request is invalid at {shown(name)}: see /api/openapi.json."
     if problem["type"] == "missing":
         return f"The request has no option {name}: add ?{name}=... to the address (see /api/openapi.json)."
     advice = ADVICE.get(problem["type"], "see /api/openapi.json").format(**problem.get("ctx", {}))

@@ -62,10 +62,11 @@ def _parse_object(item: ElementTree.Element, size: Size | None) -> AnnotatedObje
 def _parse_mask(label: str, item: ElementTree.Element, size: Size | None) -> AnnotatedObject:
     """Make an object from run lengths: background and object in turn, row by row, in a part of the photo."""
     left, top, width, height = (int(item.get(name, "")) for name in ("left", "top", "width", "height"))
-    runs = np.array([int(run) for run in item.get("rle", "").split(",")])
+    runs = [int(run) for run in item.get("rle", "").split(",")]
     across, down = size or (0, 0)
-    inside = 0 <= left <= left + width <= across and 0 <= top <= top + height <= down
-    if not inside or across * down > MAX_PIXELS or runs.min() < 0 or runs.sum() != width * height:
+    inside = 0 <= left < left + width <= across and 0 <= top < top + height <= down
+    # Python's sum is exact: one of 64 bits wraps around, and np.repeat then writes out of bounds.
+    if not inside or across * down > MAX_PIXELS or min(runs) < 0 or sum(runs) != width * height:
         raise Skipped(Kind.MASK_SKIPPED, "its mask is invalid")
     mask = np.zeros((down, across), bool)
     mask[top : top + height, left : left + width] = np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(
