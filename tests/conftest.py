@@ -64,7 +64,8 @@ def workers_of(parent: int) -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             state, its_parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
-            starts = b"casmap.io.worker" in (process / "cmdline").read_bytes()
+            command = (process / "cmdline").read_bytes()
+            starts = b"casmap.io.worker" in command or b"casmap.io.video_worker" in command
             if int(its_parent) == parent and starts and state != "Z":
                 found.append(int(process.name))
     return found

@@ -273,7 +273,7 @@ def test_masks_are_sharp_unless_smooth_ones_are_requested(mapping, mapper):
     smooth = SaliencyMapper.load(mapping, edges="smooth")
     assert (mapper.edges, smooth.edges) == ("sharp", "smooth")
     steps = [np.abs(np.diff(one(photo).mask)).max() for one in (smooth, mapper)]
-    assert steps[1] > 2 * steps[0]  # the photo is noise, which the sharp mask follows
+    assert steps[1] > 1.5 * steps[0]  # the photo is noise, which the sharp mask follows
     with pytest.raises(UserError, match="must be sharp or smooth, not 'soft'"):
         SaliencyMapper.load(mapping, edges="soft")
 
