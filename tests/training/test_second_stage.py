@@ -244,4 +244,4 @@ def test_fitted_pseudo_masks_end_at_the_edges_of_the_photo(tmp_path) -> None:
     before, after = (teacher.masks(photos.image(0)[None])[0][0] >= 0.5, made[2] >= 128)
     overlaps = [(mask & true).sum() / (mask | true).sum() for mask in (before, after)]
     assert overlaps[0] == pytest.approx((48 / 64) ** 2)
-    assert overlaps[1] > 0.8
+    assert overlaps[1] > 0.95
