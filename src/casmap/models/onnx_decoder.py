@@ -1,5 +1,6 @@
 """The decoder of a mapping in an ONNX file as a torch module, so that training can start from it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,21 +71,27 @@ class _Weights:
 
 
 def _weights(path: Path) -> _Weights:
-    """Read weights from an ONNX file.
-
-    ONNX Runtime computes them, because a file may store them as 16-bit floats or in another order of axes.
-    """
+    """Read the weights of the decoder and its head from an ONNX file."""
     model = onnx.load(path)
     nodes = [node for node in model.graph.node if node.op_type in ("Conv", "Gemm")]
     laterals = [node for node in nodes if node.name.startswith(LATERAL)]
     *taps, last = [node for node in nodes if node.name.startswith(MASK)]  # the last one only adds shifted channels
     heads = [node for node in nodes if node.op_type == "Gemm"]
     head = next((node for node in heads if node.name.startswith(CAM_HEAD)), heads[0])
-    wanted = list(dict.fromkeys(name for node in (*laterals, *taps, last, head) for name in node.input[1:]))
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    values = session.run(wanted, {"images": np.zeros((1, 3, 64, 64), np.float32)})
-    found = {name: torch.from_numpy(np.array(value, np.float32)) for name, value in zip(wanted, values, strict=True)}
+    found = read_values(model, [name for node in (*laterals, *taps, last, head) for name in node.input[1:]])
     pairs = [(found[node.input[1]], found[node.input[2]]) for node in (*laterals, head)]
     return _Weights(pairs[:-1], [found[tap.input[1]] for tap in taps], found[last.input[2]], pairs[-1])
+
+
+def read_values(model: onnx.ModelProto, names: Iterable[str]) -> dict[str, Tensor]:
+    """The values of constants of a model, by their names.
+
+    ONNX Runtime computes them, because a file may store them as 16-bit floats or in another order of axes.
+    """
+    wanted, asked = list(dict.fromkeys(names)), onnx.ModelProto()
+    asked.CopyFrom(model)
+    del asked.graph.output[:]
+    asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    session = onnxruntime.InferenceSession(asked.SerializeToString(), providers=["CPUExecutionProvider"])
+    values = session.run(wanted, {"images": np.zeros((1, 3, 64, 64), np.float32)})
+    return {name: torch.from_numpy(np.array(value, np.float32)) for name, value in zip(wanted, values, strict=True)}

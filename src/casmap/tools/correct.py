@@ -15,9 +15,10 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
 from casmap.evaluation.evaluate import annotated_indices
 from casmap.evaluation.localization import mask_iou
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.lock import locked
 from casmap.models.files import load_mapping, save_mapping
+from casmap.models.onnx_training import load_trainable
 from casmap.reporting import SILENT, Reporter
 from casmap.training.first_classifier import one_cycle
 from casmap.training.second_stage import step_decoder
@@ -43,16 +44,13 @@ def correct(
 ) -> CorrectionResult:  # fmt: skip
     """Measure a mapping on corrected photos, train its decoder on them, and measure again.
 
-    mapping: a .safetensors file that casmap train wrote. steps: 0 only measures, which any mapping can do (default: the
-    shipped mapping).
+    mapping: a mapping file (default: the shipped mapping). steps: 0 only measures.
     """
-    if steps:
-        check_trainable(mapping)
     photos = open_photos(os.fspath(data), boxes=boxes, masks=masks, split=split)
     before = agreement(SaliencyMapper.load(mapping), photos)
-    if not steps or mapping is None:
+    if not steps:
         return CorrectionResult(before)
-    path = train_on_corrections(Path(mapping), photos, out=out, steps=steps, reporter=reporter)
+    path = train_on_corrections(Path(mapping or SHIPPED), photos, out=out, steps=steps, reporter=reporter)
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
@@ -106,21 +104,10 @@ def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     return Agreement(corrected.names, classes, np.array(ious))
 
 
-def check_trainable(mapping: str | os.PathLike[str] | None) -> None:
-    """An error for a mapping whose decoder cannot be trained: the shipped one, or any ONNX file."""
-    if mapping is None or Path(mapping).suffix == ".onnx":
-        which = "The shipped mapping is" if mapping is None else f"{mapping} is"
-        raise UserError(
-            f"{which} an ONNX file, which cannot be trained: name a .safetensors file that casmap train wrote with "
-            "--mapping, or only measure with --steps 0."
-        )
-
-
 def train_on_corrections(
     mapping: Path, photos: PhotoSet, *, out: Path, steps: int = STEPS, reporter: Reporter = SILENT
 ) -> Path:
     """Train the decoder of a mapping on corrected photos; the encoder stays unchanged. Returns the new file."""
-    check_trainable(mapping)
     with locked(out, reporter):
         return _train(mapping, photos, out, steps, reporter)
 
@@ -129,7 +116,7 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
     path = out / "mapping.safetensors"
     if path.exists():
         raise UserError(f"{path} exists already: choose another folder ({option('out')}).")
-    network, about = load_mapping(mapping)
+    network, about = load_trainable(mapping) if mapping.suffix == ".onnx" else load_mapping(mapping)
     corrected = Corrected(photos)
     if len(corrected) < ENOUGH:
         raise UserError(f"Only {len(corrected)} photos have a correction: correct at least {ENOUGH}.")
