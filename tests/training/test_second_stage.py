@@ -121,6 +121,25 @@ def test_the_decoder_learns_the_pseudo_masks_and_the_encoder_does_not_change(net
     assert trained.classes == network.classes
 
 
+def test_the_encoder_learns_on_request_keeps_its_classes_and_resumes(network, tmp_path) -> None:
+    photos, teacher = Scenes(classes=4, photos=32, size=SIZE), SaliencyMapper(network, SIZE)
+    recipe = RECIPE.replace(encoder_lr=1e-3, second_stage_steps=12, checkpoint_every=5)
+    before = {name: tensor.clone() for name, tensor in network.encoder.state_dict().items()}
+    trained, _ = train_second_stage(network, teacher, photos, Run(tmp_path / "run", recipe))
+    images = torch.randn(8, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        old, new = network.encoder(images).softmax(dim=1), trained.encoder(images).softmax(dim=1)
+    assert 0 < (old - new).abs().max() < 0.2
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.encoder.state_dict().items())
+    for name, tensor in trained.encoder.state_dict().items():
+        changed = not torch.equal(tensor, before[name])
+        assert changed != ("running" in name or "tracked" in name), name  # the batch norms keep their statistics
+    # The last checkpoint is that of step 10: two steps are repeated.
+    again, _ = train_second_stage(network, teacher, photos, Run(tmp_path / "run", recipe, resume=True))
+    for one, other in zip(trained.state_dict().values(), again.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_pseudo_masks_depend_on_the_label(network, tmp_path) -> None:
     """The same photos with other labels: other class activation maps, other masks."""
     photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)

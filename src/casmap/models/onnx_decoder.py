@@ -24,6 +24,7 @@ class Start:
     """What training takes over from a mapping: its decoder, the head of its class activation map, and its size."""
 
     backbone: str
+    classes: list[str]
     decoder: Decoder
     cam_head: nn.Linear | None
     size: int
@@ -57,7 +58,7 @@ def load_start(path: str | Path) -> Start:
             weight, bias = found.head
             cam_head = nn.Linear(weight.shape[1], weight.shape[0])
             cam_head.load_state_dict({"weight": weight, "bias": bias})
-    return Start(about["backbone"], decoder, cam_head, about["size"])
+    return Start(about["backbone"], about["classes"], decoder, cam_head, about["size"])
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from casmap.training.held_out import FEWEST
 from casmap.training.loop import set_up
 from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes, teacher_sizes
 from casmap.training.recipes import PHOTOS, QUICK, Recipe
-from casmap.training.second_stage import has_cam, step_decoder
+from casmap.training.second_stage import has_cam, step_both, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
 SHORT_LIMIT, FEW_PHOTOS = 1200.0, 1000  # seconds of a run with fewer photos than that
@@ -230,7 +230,11 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
     def second_stage_step(count: int) -> None:
         decoder = to_device(Decoder(classifier.stage_channels, with_cam=True), device)
         network, (images, _) = SaliencyNetwork(classifier.eval(), decoder, [], True), random_batch(count, recipe.size)
-        step_decoder(network, torch.optim.AdamW(decoder.parameters()), images, images[:, :1])
+        optimizer = torch.optim.AdamW(decoder.parameters())
+        if recipe.encoder_lr:
+            step_both(network, classifier, optimizer, images, images[:, :1])
+        else:
+            step_decoder(network, optimizer, images, images[:, :1])
 
     @torch.no_grad()
     def pseudo_masks(count: int) -> None:

@@ -14,9 +14,11 @@ from torch.nn.functional import cross_entropy
 from casmap.data.batches import Batches, normalised, whole_photos
 from casmap.data.photos import PhotoSet, ranks_in_class
 from casmap.errors import UserError, option
+from casmap.inference.mapper import SHIPPED
 from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.files import load_classifier, read_tensors, save_classifier
+from casmap.models.onnx_training import load_trainable
 from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
@@ -50,12 +52,15 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
     """f(0) with the recipe's weights, trained unless these already cover the photos' classes; and its origin."""
     recipe = run.recipe
     torch.manual_seed(recipe.seed)
-    pretrained = recipe.pretrained and not recipe.weights
+    pretrained = recipe.pretrained and not recipe.weights and recipe.from_scratch
     if pretrained:
         check_weights(recipe.backbone)
     classifier = Classifier(recipe.backbone, len(photos.classes), pretrained)
     source = source_of(recipe.backbone).origin if pretrained else "random weights"
-    if recipe.weights:
+    if not recipe.from_scratch:
+        load_shipped_encoder(classifier, photos)
+        source = "the weights of the shipped mapping"
+    elif recipe.weights:
         missing = load_backbone(classifier, recipe.weights)
         source = f"the weights of {Path(recipe.weights).name}" + (" and a new head" if missing else "")
     origin = f"f(0) is {recipe.backbone} with {source}, "
@@ -90,6 +95,17 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
             f"{option('first_steps')}."
         )
     return classifier, f"{origin}{' and '.join(parts)}."
+
+
+def load_shipped_encoder(classifier: Classifier, photos: PhotoSet) -> None:
+    """Copy the weights of the shipped mapping's encoder; its head only if the photos have its classes."""
+    shipped, _ = load_trainable(SHIPPED)
+    weights = shipped.encoder.state_dict()
+    if shipped.classes != list(photos.classes):
+        head = {id(tensor) for tensor in shipped.encoder.network.get_classifier().parameters()}
+        named = {name for name, tensor in shipped.encoder.named_parameters() if id(tensor) in head}
+        weights = {name: tensor for name, tensor in weights.items() if name not in named}
+    classifier.load_state_dict(weights, strict=False)
 
 
 def load_given_classifier(path: str, photos: PhotoSet, recipe: Recipe) -> Classifier:
@@ -227,7 +243,8 @@ def _best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor
 def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) -> float:
     """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps."""
     recipe, device, processes = run.recipe, run.device, run.processes
-    processes.with_sync_batch_norms(to_device(classifier, device)).train()
+    # The batch norms of the shipped encoder have no statistics: its export folded them into the convolutions.
+    processes.with_sync_batch_norms(to_device(classifier, device)).train(recipe.from_scratch)
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
         seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,

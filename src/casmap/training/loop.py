@@ -139,7 +139,8 @@ def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) ->
     start = check_start(recipe)
     if start is None:
         return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
-    return SaliencyNetwork(encoder, start.decoder, classes, True, start.cam_head)
+    # With the shipped mapping's classes, its head is that of the encoder.
+    return SaliencyNetwork(encoder, start.decoder, classes, True, None if classes == start.classes else start.cam_head)
 
 
 def check_start(recipe: Recipe) -> Start | None:

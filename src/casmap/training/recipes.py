@@ -85,6 +85,8 @@ class Recipe:
     second_stage_steps: int = _option(
         0, "steps of the second stage, which trains the mapping on pseudo-masks (the paper: 0)", 0, 10**9)
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
+    encoder_lr: float = _option(
+        0.0, "maximum learning rate of the encoder in the second stage (0: only the decoder learns)", 0, 100)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
     pseudo_masks: Literal["cam", "edges", "seeds"] = _option(

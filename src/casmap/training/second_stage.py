@@ -4,19 +4,23 @@ A mapping of Algorithm 1 marks whole objects, but also much around small ones, a
 pseudo-masks (`pseudo_masks.py`) are better than the masks that they are made from: docs/experiments.md. They may use
 each photo's label; the trained mapping does not need it.
 
+With encoder_lr > 0 the encoder learns, too: features of classes become features of outlines. The Kullback-Leibler
+divergence from the probabilities of the fixed encoder keeps it a classifier, and so its class activation map useful.
+
 With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x). With
 masks_from, the masks of another mapping replace those of Algorithm 1.
 """
 
 import copy
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
-from torch.nn.functional import binary_cross_entropy
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy, kl_div, log_softmax
 from torch.optim import Optimizer
 
 from casmap.data.batches import Batches
@@ -38,6 +42,7 @@ Indices = npt.NDArray[np.int64]
 
 # The names of files and folders are those of 0.1.0, so that its runs can be resumed.
 CHECKPOINT, LOG, MASKS = "taught-checkpoint", "taught-log", "teacher-masks"
+KEEP_CLASSES = 0.2  # weight of the divergence from the fixed encoder's probabilities
 AREA_BATCHES = 40  # batches over which the final mask area is computed
 
 
@@ -61,7 +66,8 @@ def train_second_stage(
 ) -> tuple[SaliencyNetwork, dict[str, float]]:
     """Train a new decoder on the network's fixed encoder: AdamW, a warm-up and a cosine decay.
 
-    With from_scratch=False, the network's own decoder goes on learning; its batch norms keep their statistics.
+    With from_scratch=False, the network's own decoder goes on learning; its batch norms keep their statistics. With
+    encoder_lr > 0 a copy of the encoder learns; its batch norms keep theirs.
 
     teacher: gives the masks m(x) for the pseudo-masks. number: of the round, from 1.
     Returns the mapping, and its mean mask area and accuracies over training crops.
@@ -80,21 +86,33 @@ def train_second_stage(
     else:
         decoder = copy.deepcopy(network.decoder).eval().requires_grad_(True)
     decoder = to_device(decoder, run.device)
-    trained = SaliencyNetwork(network.encoder, decoder, network.classes, network.predicts, network.cam_head)
-    optimizer = torch.optim.AdamW(decoder.parameters(), recipe.second_stage_lr, weight_decay=recipe.mapping_decay)
-    stage = Resumable(
-        run, CHECKPOINT + suffix, LOG + suffix, steps, option("second_stage_lr"), decoder=decoder, optimizer=optimizer
-    )
+    encoder = network.encoder
+    rates: list[tuple[nn.Module, float]] = [(decoder, recipe.second_stage_lr)]
+    if recipe.encoder_lr:
+        encoder = copy.deepcopy(encoder).requires_grad_(True)
+        rates.append((encoder, recipe.encoder_lr))
+    trained = SaliencyNetwork(encoder, decoder, network.classes, network.predicts, network.cam_head)
+    groups = [{"params": [*module.parameters()], "lr": rate} for module, rate in rates]
+    optimizer = torch.optim.AdamW(groups, weight_decay=recipe.mapping_decay)
+    learning: dict[str, Any] = {"decoder": decoder, "optimizer": optimizer}
+    if recipe.encoder_lr:
+        learning["encoder"] = encoder
+    stage = Resumable(run, CHECKPOINT + suffix, LOG + suffix, steps, option("second_stage_lr"), **learning)
 
     def take_steps() -> Iterator[Row]:
         for step, (images, _) in enumerate(batches.between(stage.start, steps, run.device), stage.start):
-            for group in optimizer.param_groups:
-                group["lr"] = recipe.second_stage_lr * one_cycle(step / steps)
-            yield {"loss": step_decoder(trained, optimizer, images[:, :3], images[:, 3:])}
+            for group, (_, rate) in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * one_cycle(step / steps)
+            if recipe.encoder_lr:
+                loss = step_both(trained, network.encoder, optimizer, images[:, :3], images[:, 3:])
+            else:
+                loss = step_decoder(trained, optimizer, images[:, :3], images[:, 3:])
+            yield {"loss": loss}
 
     with left_if_stopped(stage, lambda: trained, recipe.size):
         stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
+    encoder.requires_grad_(False)
     return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
 
 
@@ -127,6 +145,25 @@ def step_decoder(network: SaliencyNetwork, optimizer: Optimizer, images: Tensor,
     loss = binary_cross_entropy(network.decoder(stages, images.shape[-2:]), masks)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return float(loss.detach())
+
+
+def step_both(
+    network: SaliencyNetwork, fixed: Classifier, optimizer: Optimizer, images: Tensor, masks: Tensor
+) -> float:
+    """Take one step of decoder and encoder; returns the cross-entropy of the masks (N, 1, H, W).
+
+    fixed: the encoder before training, whose probabilities the encoder keeps.
+    """
+    images = images.contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        before = log_softmax(fixed(images), dim=1)
+    found, logits = network(images)
+    loss = binary_cross_entropy(found, masks)
+    divergence = kl_div(log_softmax(logits, dim=1), before, log_target=True, reduction="batchmean")
+    optimizer.zero_grad()
+    (loss + KEEP_CLASSES * divergence).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     return float(loss.detach())
 
