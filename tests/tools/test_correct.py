@@ -14,7 +14,8 @@ from casmap.evaluation.localization import mask_iou
 from casmap.evaluation.numbers import paired_difference
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.files import load_mapping
-from casmap.tools.correct import Agreement, Corrected, agreement, correct, corrected_mask, train_on_corrections
+from casmap.reporting import Reporter
+from casmap.tools.correct import Agreement, Corrected, agreement, bounded_mask, correct, train_on_corrections
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
@@ -74,6 +75,16 @@ def test_classes_are_told_worst_first() -> None:
     assert (count, round(mean, 3)) == (2, 0.3)
 
 
+class Collecting(Reporter):
+    """Keeps all messages."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.lines.append(text)
+
+
 class Boxed:
     """Scenes of which only boxes are known, and of every second one nothing."""
 
@@ -91,17 +102,41 @@ class Boxed:
         return None if index % 2 else replace(self.scenes.annotation(index), mask=None)
 
 
-def test_boxes_stand_for_outlines_where_there_are_none_and_only_corrected_photos_count() -> None:
-    scenes = Scenes(classes=2, photos=6, size=64)
-    corrected = Corrected(Boxed(scenes))
+def test_boxes_bound_the_masks_of_the_mapping_and_only_corrected_photos_count(trained) -> None:
+    scenes, mapper = Scenes(classes=2, photos=6, size=64), SaliencyMapper.load(trained)
+    corrected = Corrected(Boxed(scenes), mapper)
     assert corrected.names == scenes.names[::2]
     x0, y0, x1, y1 = np.rint(scenes.annotation(2).boxes[0]).astype(int)
-    said = corrected_mask(corrected, 1, (64, 64, 3))
-    assert (said[y0:y1, x0:x1] == 255).all()
-    assert (said == 255).sum() == (y1 - y0) * (x1 - x0)
     picture = corrected.image(1)
     np.testing.assert_array_equal(picture[..., :3], scenes.image(2))
-    np.testing.assert_array_equal(picture[..., 3], said)
+    own = mapper.masks(scenes.image(2)[None])[0][0]
+    np.testing.assert_array_equal(picture[y0:y1, x0:x1, 3], np.rint(255 * own)[y0:y1, x0:x1])
+    picture[y0:y1, x0:x1, 3] = 0
+    assert not picture[..., 3].any()
+
+
+def test_a_mask_that_misses_the_box_is_replaced_by_it() -> None:
+    mask, box = np.zeros((8, 8), np.float32), np.array([[2.0, 1.0, 6.0, 5.0]])
+    mask[:, 7] = 1
+    found = bounded_mask(mask, box)
+    assert (found[1:5, 2:6] == 255).all()
+    assert (found == 255).sum() == 16
+
+
+def test_boxes_do_not_turn_masks_into_rectangles(tmp_path) -> None:
+    """Corrected boxes of a mapping that fits: its masks must stay as good as they are."""
+    photos = Scenes(classes=4, photos=60, size=64, seed=5)
+    recipe = QUICK.replace(size=64, batch=8, steps=4, first_steps=4, checkpoint_every=2, threads=1)
+    begun = train_mapping(Scenes(classes=4, photos=40, size=64), Run(tmp_path / "run", recipe)).mapping
+    fitting = train_on_corrections(begun, photos, out=tmp_path / "fitting", steps=120)
+    every = Boxed(photos)
+    every.annotation = lambda index: replace(photos.annotation(index), mask=None)
+    said = Collecting()
+    path = train_on_corrections(fitting, every, out=tmp_path / "boxes", steps=60, reporter=said)
+    before, after = (agreement(SaliencyMapper.load(file), photos).ious.mean() for file in (fitting, path))
+    assert before > 0.4
+    assert after > before - 0.02
+    assert any("60 of 60 corrections are boxes without outlines" in line for line in said.lines)
 
 
 def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:

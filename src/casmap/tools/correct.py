@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from casmap.data.batches import Batches
-from casmap.data.photos import PhotoSet, Subset
+from casmap.data.photos import Annotation, PhotoSet, Subset
+from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
 from casmap.evaluation.evaluate import annotated_indices
-from casmap.evaluation.localization import mask_iou
+from casmap.evaluation.localization import iou, mask_iou
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.lock import locked
 from casmap.models.files import load_mapping, save_mapping
@@ -26,6 +28,7 @@ from casmap.training.second_stage import step_decoder
 STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
 SMALLEST_CROP = 0.5
 ENOUGH = 5  # corrected photos that training needs at least
+LEAST_IN_BOX = 0.1  # mean of a mask in corrected boxes below which it is of no use there
 
 
 @dataclass(frozen=True)
@@ -55,32 +58,57 @@ def correct(
 
 
 class Corrected(Subset):
-    """Photos with a correction; the mask is the fourth channel, so that crops and flips apply to both."""
+    """Photos with a correction; the mask is the fourth channel, so that crops and flips apply to both.
 
-    def __init__(self, photos: PhotoSet) -> None:
+    mapper: its masks, inside the boxes, are those of photos that have boxes without outlines (default: filled boxes).
+    """
+
+    def __init__(self, photos: PhotoSet, mapper: SaliencyMapper | None = None) -> None:
         super().__init__(photos, np.array(annotated_indices(photos), np.int64))
+        self.own: dict[int, npt.NDArray[np.float32]] = {}  # by index, at the mapping's size
+        if mapper is not None:
+            for index in range(len(self)):
+                if self.correction(index).mask is None:
+                    small = resize(super().image(index), mapper.size, "squash")
+                    self.own[index] = mapper.masks(small[None])[0][0]
+
+    def correction(self, index: int) -> Annotation:
+        """What people corrected in photo number `index` of the corrected ones."""
+        annotation = self.annotation(index)
+        assert annotation is not None
+        return annotation
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` of the corrected ones with its mask: (H, W, 4), at the photo's own size."""
-        image = super().image(index)
-        return np.dstack([image, corrected_mask(self, index, image.shape)])
+        image, annotation = super().image(index), self.correction(index)
+        mask = annotation.mask
+        if mask is None:
+            own = self.own.get(index, np.zeros((1, 1), np.float32))
+            mask = bounded_mask(np.asarray(cv2.resize(own, image.shape[1::-1]), np.float32), annotation.boxes)
+        return np.dstack([image, mask])
 
 
-def corrected_mask(photos: Corrected, index: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """The corrected mask (H, W), 128 where it is uncertain: from outlines, or from boxes without outlines."""
-    annotation = photos.annotation(index)
-    assert annotation is not None
-    if annotation.mask is not None:
-        return annotation.mask
-    filled = np.zeros(shape[:2], np.uint8)
-    for x0, y0, x1, y1 in np.rint(annotation.boxes).astype(int):
-        filled[max(0, y0) : y1, max(0, x0) : x1] = 255
-    return filled
+def bounded_mask(mask: npt.NDArray[np.float32], boxes: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
+    """A mask (H, W) from 0 to 1 with nothing outside the boxes, as 0..255; the boxes, if it is nearly empty in them.
+
+    A box does not say which of its pixels are the object. So it only removes what lies outside: trained on filled
+    boxes, masks would become rectangles.
+
+    >>> bounded_mask(np.full((1, 4), 0.6, np.float32), np.array([[1, 0, 3, 1]]))
+    array([[  0, 153, 153,   0]], dtype=uint8)
+    """
+    inside = np.zeros(mask.shape, np.float32)
+    for x0, y0, x1, y1 in np.rint(boxes).astype(int):
+        inside[max(0, y0) : y1, max(0, x0) : x1] = 1
+    found = mask * inside
+    if found.sum() < LEAST_IN_BOX * inside.sum():
+        found = inside
+    return np.asarray(np.rint(255 * found), np.uint8)
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The IoU of the binary mask and the corrected mask of each photo."""
+    """The IoU of the binary mask and the corrected mask of each photo; of both boxes, if only boxes were corrected."""
 
     names: list[str]
     classes: list[str]
@@ -98,8 +126,11 @@ def agreement(mapper: SaliencyMapper, photos: PhotoSet) -> Agreement:
     """Measure a mapping's masks against the corrections."""
     corrected, ious = Corrected(photos), []
     for index, chosen in enumerate(corrected.chosen):
-        image = photos.image(int(chosen))
-        ious.append(mask_iou(mapper(image).binary(), corrected_mask(corrected, index, image.shape)))
+        found, annotation = mapper(photos.image(int(chosen))), corrected.correction(index)
+        if annotation.mask is not None:
+            ious.append(mask_iou(found.binary(), annotation.mask))
+        else:
+            ious.append(0.0 if (box := found.box()) is None else float(iou(box, annotation.boxes).max()))
     classes = [corrected.classes[label] for label in corrected.labels]
     return Agreement(corrected.names, classes, np.array(ious))
 
@@ -117,9 +148,14 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
     if path.exists():
         raise UserError(f"{path} exists already: choose another folder ({option('out')}).")
     network, about = load_trainable(mapping) if mapping.suffix == ".onnx" else load_mapping(mapping)
-    corrected = Corrected(photos)
+    corrected = Corrected(photos, SaliencyMapper(network, about["size"]))
     if len(corrected) < ENOUGH:
         raise UserError(f"Only {len(corrected)} photos have a correction: correct at least {ENOUGH}.")
+    if corrected.own:
+        reporter.message(
+            f"{len(corrected.own)} of {len(corrected)} corrections are boxes without outlines: they only teach what "
+            "lies outside the object. Outlines or masks teach more."
+        )
     batches = Batches(
         corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),
         seed=SEED, smallest_crop=SMALLEST_CROP,
