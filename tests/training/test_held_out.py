@@ -94,6 +94,7 @@ def test_the_summary_holds_everything(trained) -> None:
     assert summary["training"]["steps"] == 2
     assert summary["recipe"]["held_out"] == 0.1
     assert summary["photos"] == 12
+    assert summary["agreement with the shipped mapping"]["photos"] == 12
     assert summary["estimated seconds"] > 0
 
 

@@ -17,7 +17,7 @@ from casmap.data.sources import open_photos
 from casmap.errors import Stopped, option
 from casmap.evaluation.trust import Classify, measure
 from casmap.evaluation.verdict import Judgement, Verdict
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.models.files import load_classifier, load_mapping, save_mapping
 from casmap.training.checkpoints import StoppedStage
@@ -96,7 +96,12 @@ def judge_file(
         run.message(f"Measuring the masks of {'training' if held_out is None else 'held-out'} photos.")
         mapper = SaliencyMapper(network.to(run.device), about["size"])
         classify = None if network.predicts else _first(run)
-        measured = measure(mapper, photos if held_out is None else held_out, classify=classify, reporter=run.reporter)
+        shipped = SaliencyMapper.load(threads=run.recipe.threads) if SHIPPED.exists() else None
+        measured = measure(
+            mapper, photos if held_out is None else held_out, classify=classify, shipped=shipped, reporter=run.reporter
+        )
+        if measured.agreement is not None:
+            run.message(measured.agreement.sentence)
         warnings = [*doubts, *_unsettled(training["steps"]), *plain(run.warnings)]
         judgement = with_warnings(measured.judge(), warnings)
         judgement.numbers["held out"] = held_out is not None
