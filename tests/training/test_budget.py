@@ -248,6 +248,13 @@ def test_the_estimate_includes_the_second_stage(monkeypatch) -> None:
     assert estimate_duration(few, recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
 
 
+def test_only_pseudo_masks_from_class_activation_maps_need_a_cut() -> None:
+    times = StepTimes(0.0, 0.0, 0.0, pseudo_masks=1.0)
+    recipe = PHOTOS.replace(second_stage_steps=60, batch=16)
+    seconds = [times.second_stage(recipe.replace(pseudo_masks=kind), 2000) for kind in ("cam", "edges", "seeds")]
+    assert seconds == [60 + 256 / 16, 60, 60]
+
+
 def test_a_step_takes_some_time() -> None:
     timed = budget.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
     assert min(timed.algorithm, timed.first) > 0

@@ -51,10 +51,12 @@ class StepTimes:
     pseudo_masks: float = 0.0
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for the second stage; pseudo-masks are made once for each photo used, plus once to choose the cut."""
+        """Seconds for the second stage; pseudo-masks are made once for each photo used, some also to choose a cut."""
         if not recipe.second_stage_steps:
             return 0.0
-        batches = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_PHOTOS) / recipe.batch
+        batches = min(photos / recipe.batch, recipe.second_stage_steps)
+        if recipe.pseudo_masks == "cam":  # the others have no cut
+            batches += min(photos, CUT_PHOTOS) / recipe.batch
         one_round = self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
         return one_round * recipe.second_stage_rounds
 
