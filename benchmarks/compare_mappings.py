@@ -16,13 +16,14 @@ from casmap.evaluation.numbers import mean_of, paired_difference, percent, point
 
 
 def measure(mapper: SaliencyMapper, photos: PhotoFolder) -> tuple[np.ndarray, np.ndarray]:
-    """LE and mask IoU of each annotated photo: (N,), (N,)."""
+    """LE of each annotated photo (N,), and mask IoU of each that has a mask."""
     errors, ious = [], []
     for index in range(len(photos)):
-        if (annotation := photos.annotation(index)) is not None and annotation.mask is not None:
+        if (annotation := photos.annotation(index)) is not None:
             found = mapper(photos.image(index))
             errors.append(float(localization_error([found.box()], [annotation.boxes])[0]))
-            ious.append(mask_iou(found.binary(), annotation.mask))
+            if annotation.mask is not None:
+                ious.append(mask_iou(found.binary(), annotation.mask))
     return np.array(errors), np.array(ious)
 
 

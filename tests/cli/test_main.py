@@ -226,18 +226,24 @@ def test_a_stopped_command_ends_with_one_sentence(tmp_path, environment, number)
 
 
 @pytest.mark.parametrize(
-    ("options", "file", "expected"),
+    ("options", "file", "expected", "left"),
     [
-        ("--first-steps 100000", "tensorboard", "Stopped before the first checkpoint. To start again, run the same"),
+        (
+            "--first-steps 100000",
+            "tensorboard",
+            "Stopped before the first checkpoint: nothing was kept. Run the same command to start again.",
+            False,
+        ),
         (
             "--checkpoint-every 1",
             "checkpoint.safetensors",
-            "Stopped. The mapping so far is {run}/mapping-so-far.safetensors (verdict: not measured). To continue, run "
-            "the same",
+            "Stopped. The mapping so far is {run}/mapping-so-far.safetensors (verdict: not measured). To continue from "
+            "the last checkpoint, run the same command with --resume.",
+            True,
         ),
     ],
 )
-def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets, options, file, expected):
+def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets, options, file, expected, left):
     arguments = ["train", str(pets), *QUICK, "--steps", "100000", "--out", str(tmp_path / "run"), *options.split()]
     with subprocess.Popen(
         [sys.executable, "-c", START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -247,12 +253,21 @@ def test_a_stopped_training_prints_how_to_continue(tmp_path, environment, pets, 
         process.send_signal(signal.SIGTERM)
         _, complained = process.communicate()
     assert process.returncode == 143
-    assert complained == f"{expected.format(run=tmp_path / 'run')} command with --resume.\n".encode()
+    assert complained == f"{expected.format(run=tmp_path / 'run')}\n".encode()
+    assert (tmp_path / "run" / "recipe.json").exists() == left  # without it, the same command starts a new run
     assert not list((tmp_path / "run").glob(".*"))
 
 
 def test_a_training_that_is_stopped_before_it_begins_has_nothing_to_resume(tmp_path):
     assert how_to_continue(tmp_path / "run").endswith("Run the same command to start again.")
+
+
+def test_a_training_without_a_checkpoint_does_not_promise_to_continue(tmp_path):
+    for name in ("recipe.json", "classifier.safetensors"):
+        (tmp_path / name).touch()
+    assert "There is no checkpoint yet" in how_to_continue(tmp_path)
+    (tmp_path / "checkpoint.safetensors").touch()
+    assert "continue from the last checkpoint" in how_to_continue(tmp_path)
 
 
 @pytest.mark.parametrize(

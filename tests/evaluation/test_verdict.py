@@ -20,11 +20,11 @@ def objects(count: int = 30) -> np.ndarray:
     return masks
 
 
-def verdict(masks=None, accuracy=RIGHT, sampled=30, **gains):
+def verdict(masks=None, accuracy=RIGHT, sampled=30, agreement=None, **gains):
     masks = objects() if masks is None else masks
     correct = {version: np.full(len(masks), share) for version, share in accuracy.items()}
     gains = {"centred": CERTAIN, "random": CERTAIN, "exchanged": CERTAIN} | gains
-    return judge(masks, np.zeros(len(masks), np.int64), ["x"], correct, gains, sampled)
+    return judge(masks, np.zeros(len(masks), np.int64), ["x"], correct, gains, sampled, agreement)
 
 
 def test_masks_that_gain_over_all_controls_are_good() -> None:

@@ -85,6 +85,8 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
     assert content["photos"] == 20
     assert content["verdict"] in done.said
     assert content["judgement"]["gain"].keys() == {"centred", "random", "another photo's"}
+    assert content["judgement"]["agreement with the shipped mapping"]["photos"] == 20
+    assert "Agreement with the shipped mapping" in (tmp_path / "sheet" / "check.html").read_text()
     assert content["known"]
     assert len(content["right"]) == 2
     rows = list(csv.DictReader((tmp_path / "sheet" / "check.csv").open()))

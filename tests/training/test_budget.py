@@ -248,6 +248,13 @@ def test_the_estimate_includes_the_second_stage(monkeypatch) -> None:
     assert estimate_duration(few, recipe) == pytest.approx(0.2 * 450 + 0.1 * 600 + 300 * 0.3 + (10 + 8) * 0.5)
 
 
+def test_only_pseudo_masks_from_class_activation_maps_need_a_cut() -> None:
+    times = StepTimes(0.0, 0.0, 0.0, pseudo_masks=1.0)
+    recipe = PHOTOS.replace(second_stage_steps=60, batch=16)
+    seconds = [times.second_stage(recipe.replace(pseudo_masks=kind), 2000) for kind in ("cam", "edges", "seeds")]
+    assert seconds == [60 + 256 / 16, 60, 60]
+
+
 def test_a_step_takes_some_time() -> None:
     timed = budget.time_step(QUICK.replace(size=32, batch=4, device="cpu"), 3)
     assert min(timed.algorithm, timed.first) > 0
@@ -305,9 +312,10 @@ def test_the_estimate_includes_the_verdict(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(0.2, 0.1, 0.0, 0.0))
     recipe, photos = QUICK, Many()
     without = estimate_duration(photos, recipe)
-    # 200 of more than 2,000 held-out photos, each in nine forward passes and four inpainted versions.
+    # 200 of more than 2,000 held-out photos, each in nine forward passes and four inpainted versions, and 50 of them
+    # again with the shipped mapping's masks.
     assert estimate_duration(photos, recipe.replace(held_out=0.1)) == pytest.approx(
-        without + 200 * (9 * 0.1 / 3 / 32 + 4 * 0.05)
+        without + 250 * (9 * 0.1 / 3 / 32 + 4 * 0.05)
     )
 
 

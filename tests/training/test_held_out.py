@@ -94,6 +94,8 @@ def test_the_summary_holds_everything(trained) -> None:
     assert summary["training"]["steps"] == 2
     assert summary["recipe"]["held_out"] == 0.1
     assert summary["photos"] == 12
+    assert summary["agreement with the shipped mapping"]["photos"] == 12
+    assert summary["estimated seconds"] > 0
 
 
 def test_the_verdict_is_in_the_mapping_and_in_its_export(trained, tmp_path) -> None:
@@ -137,6 +139,8 @@ def test_with_a_share_of_0_nothing_is_measured(tmp_path, make_folder, recorder) 
         make_folder(tmp_path / "photos"), out=tmp_path / "run", held_out=0.0, reporter=recorder, **TINY
     )  # fmt: skip
     assert result.measured == {}
+    assert any("only 2 steps" in reason for reason in result.reasons)
+    assert result.verdict != "good"
     assert "Measuring" not in recorder.text
     assert SaliencyMapper.load(result.mapping).caution is None
 

@@ -61,6 +61,18 @@ def test_a_stopped_run_leaves_a_mapping_and_continues(tmp_path, stopped, whole, 
     assert not (run / SO_FAR).exists()
 
 
+def test_before_a_checkpoint_of_the_stage_nothing_is_promised(tmp_path, stopped, whole) -> None:
+    sentence = stopped("log", 1, out=tmp_path / "run")
+    assert sentence.endswith("There is no checkpoint yet: with resume=True this stage starts again at step 1.")
+    assert train(SCENES, out=tmp_path / "run", resume=True).mapping.read_bytes() == whole
+
+
+def test_a_run_stopped_before_anything_is_trained_can_be_started_again(tmp_path, stopped, whole) -> None:
+    assert stopped("classifier-log", 1, out=tmp_path / "run") == "no mapping"
+    assert not list((tmp_path / "run").glob("*"))
+    assert train(SCENES, out=tmp_path / "run", **OPTIONS).mapping.read_bytes() == whole
+
+
 def test_a_run_stopped_in_f0_has_no_mapping(tmp_path, stopped) -> None:
     assert stopped("classifier-log", 2, out=tmp_path / "run") == "no mapping"
     assert not (tmp_path / "run" / SO_FAR).exists()

@@ -26,9 +26,9 @@ OldLabels = Annotated[Path | None, typer.Option("--boxes", hidden=True, help="th
 def how_to_continue(run: Path) -> str:
     """What a stopped run says: whether there is something to resume."""
     if not (run / "recipe.json").exists():
-        return "Stopped before the training began: nothing was written. Run the same command to start again."
-    if not any(run.glob("*.safetensors")):
-        return "Stopped before the first checkpoint. To start again, run the same command with --resume."
+        return "Stopped before the first checkpoint: nothing was kept. Run the same command to start again."
+    if not any(run.glob("*checkpoint*.safetensors")):
+        return "Stopped. There is no checkpoint yet: with --resume the run starts again, from f(0) if that is finished."
     return "Stopped. To continue from the last checkpoint, run the same command with --resume."
 
 

@@ -1,6 +1,6 @@
 """Measure whether masks can be trusted, without boxes: what a classifier recognises in them, against control masks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,6 +11,8 @@ import numpy.typing as npt
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.errors import UnreadableImage, UserError
+from casmap.evaluation.agreement import MOST as MOST_AGREEMENT
+from casmap.evaluation.agreement import ShippedAgreement, mean_iou
 from casmap.evaluation.control_masks import CONTROLS, EXCHANGED, BinaryMasks
 from casmap.evaluation.numbers import Number, paired_difference
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
@@ -22,6 +24,8 @@ from casmap.reporting import SILENT, Reporter
 
 Images = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Versions = dict[str, dict[str, npt.NDArray[np.float32]]]  # kind of mask, version of the photos -> logits (N, C)
 Classify = Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]  # normalised (n, 3, S, S) -> logits (n, C)
 
 OWN = "own"
@@ -37,7 +41,7 @@ class Measured:
 
     masks: (N, 56, 56). probability, correct: for the own and the control masks, then for each version of a photo, the
     probability of its class and whether it is predicted: (N,). known: whether the classifier knows the photos' classes;
-    if not, its prediction for the whole photo replaces them.
+    if not, its prediction for the whole photo replaces them. agreement: with the shipped mapping, if it was measured.
     """
 
     labels: npt.NDArray[np.int64]
@@ -46,6 +50,7 @@ class Measured:
     probability: dict[str, dict[str, Floats]]
     correct: dict[str, dict[str, Floats]]
     known: bool
+    agreement: ShippedAgreement | None = None
 
     @property
     def gains(self) -> dict[str, Number]:
@@ -54,7 +59,9 @@ class Measured:
 
     def judge(self) -> Judgement:
         """The verdict on these photos."""
-        return judge(self.masks, self.labels, self.classes, self.correct[OWN], self.gains, len(self.masks))
+        return judge(
+            self.masks, self.labels, self.classes, self.correct[OWN], self.gains, len(self.masks), self.agreement
+        )  # fmt: skip
 
 
 def evidence(probability: dict[str, Floats]) -> Floats:
@@ -78,41 +85,77 @@ def evidence_gains(probability: dict[str, dict[str, Floats]]) -> dict[str, Numbe
 
 def measure(
     mapper: SaliencyMapper, photos: PhotoSet, *, classify: Classify | None = None, most: int = MOST,
-    reporter: Reporter = SILENT,
+    shipped: SaliencyMapper | None = None, reporter: Reporter = SILENT,
 ) -> Measured:  # fmt: skip
     """Measure the masks of at most `most` photos, spread evenly over the set.
 
     classify: the classifier that judges; its inputs are normalised like the mapping's (default: the mapping's own).
+    shipped: the shipped mapping, to measure the agreement with it on at most 50 of these photos.
     """
     run = classify or (lambda images: mapper.network.run(images)[1])
-    chosen = np.unique(np.linspace(0, len(photos) - 1, min(most, len(photos))).round().astype(int))
     known = set(photos.classes) <= set(mapper.classes)
-    chosen, images, masks, small = _map(mapper, photos, chosen, reporter)
+    chosen, images, masks, small = _map(mapper, photos, spread(len(photos), most), reporter)
     labels = photos.labels[chosen]
-    targets: npt.NDArray[np.int64] | None = None
+    whole = _logits(run, mapper.normalised, images)
+    targets = whole.argmax(axis=1)
     if known:
         targets = np.array([mapper.classes.index(name) for name in photos.classes])[labels]
-    whole = _logits(run, mapper.normalised, images)
-    targets = whole.argmax(axis=1) if targets is None else targets
-    probability: dict[str, dict[str, Floats]] = {}
-    correct: dict[str, dict[str, Floats]] = {}
-    controls = CONTROLS if len(masks) > 1 else {name: of for name, of in CONTROLS.items() if name != EXCHANGED}
-    kinds: dict[str, Callable[[BinaryMasks], BinaryMasks]] = {OWN: lambda masks: masks, **controls}
-    for kind in reporter.track(list(kinds), "comparing masks"):
-        b = kinds[kind](masks)
-        versions = {
-            WHOLE: whole,
-            MASKED_IN: _logits(run, mapper.normalised, images, b),
-            INPAINTED: _logits(run, mapper.normalised, inpainted(images, b)),
-        }
-        probability[kind] = {version: target_probability(logits, targets) for version, logits in versions.items()}
-        correct[kind] = {v: (logits.argmax(axis=1) == targets).astype(np.float64) for v, logits in versions.items()}
-    return Measured(labels, list(photos.classes), small, probability, correct, known)
+
+    def compare(few: Indices, masks: BinaryMasks, kinds: Iterable[str]) -> Versions:
+        """Logits of these photos with these masks and with control masks, whole, masked in and inpainted."""
+        of: Versions = {}
+        for kind in kinds:
+            b = masks if kind == OWN else CONTROLS[kind](masks)
+            of[kind] = {
+                WHOLE: whole[few],
+                MASKED_IN: _logits(run, mapper.normalised, images[few], b),
+                INPAINTED: _logits(run, mapper.normalised, inpainted(images[few], b)),
+            }
+        return of
+
+    controls = [name for name in CONTROLS if len(masks) > 1 or name != EXCHANGED]
+    logits = compare(np.arange(len(images)), masks, reporter.track([OWN, *controls], "comparing masks"))
+    agreement = None
+    if shipped is not None:
+        few = spread(len(images), MOST_AGREEMENT)
+        others = _shipped_masks(shipped, photos, chosen[few], images[few])
+        of_others = compare(few, others, reporter.track([OWN, *controls], "comparing shipped masks"))
+        gains = evidence_gains(_each(of_others, lambda logits: target_probability(logits, targets[few])))
+        control = max(mean_iou(CONTROLS[name](masks[few]), others).value for name in controls)
+        agreement = ShippedAgreement(mean_iou(masks[few], others), control, len(few), gains)
+    return Measured(
+        labels, list(photos.classes), small, _each(logits, lambda logits: target_probability(logits, targets)),
+        _each(logits, lambda logits: (logits.argmax(axis=1) == targets).astype(np.float64)), known, agreement,
+    )  # fmt: skip
+
+
+def _each(logits: Versions, of: Callable[[npt.NDArray[np.float32]], Floats]) -> dict[str, dict[str, Floats]]:
+    """`of` applied to the logits of each kind of mask and version of the photos."""
+    return {kind: {version: of(values) for version, values in each.items()} for kind, each in logits.items()}
+
+
+def spread(count: int, most: int) -> Indices:
+    """At most `most` indices below `count`, spread evenly.
+
+    >>> spread(9, 3)
+    array([0, 4, 8])
+    """
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+
+
+def _shipped_masks(shipped: SaliencyMapper, photos: PhotoSet, chosen: Indices, images: Images) -> BinaryMasks:
+    """The shipped mapping's binary masks of the chosen photos, at the size of their images (N, S, S, 3)."""
+    found = []
+    for index, image in zip(chosen, images, strict=True):  # it runs at a size of its own
+        square = resize(photos.image(int(index)), shipped.size, "squash")
+        mask = shipped.masks(square[None])[0][0]
+        found.append(Threshold().binary(fit_mask(mask, square, image, shipped.edges)))
+    return np.stack(found)
 
 
 def _map(
-    mapper: SaliencyMapper, photos: PhotoSet, chosen: npt.NDArray[np.int64], reporter: Reporter
-) -> tuple[npt.NDArray[np.int64], Images, BinaryMasks, npt.NDArray[np.float32]]:
+    mapper: SaliencyMapper, photos: PhotoSet, chosen: Indices, reporter: Reporter
+) -> tuple[Indices, Images, BinaryMasks, npt.NDArray[np.float32]]:
     """The photos that can be read: indices, images at the network's size (N, S, S, 3), binary masks, small masks."""
     read, images, binary, small = [], [], [], []
     for start in reporter.track(range(0, len(chosen), BATCH), "mapping"):

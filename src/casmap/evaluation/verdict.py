@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from casmap.evaluation.agreement import ShippedAgreement
 from casmap.evaluation.background import background_warnings, mark_warnings
 from casmap.evaluation.numbers import Number
 from casmap.inference.components import Threshold
@@ -40,14 +41,15 @@ class Judgement:
 
 def judge(
     masks: Floats, labels: npt.NDArray[np.int64], classes: Sequence[str], correct: Mapping[str, Floats],
-    gains: Mapping[str, Number], sampled: int,
+    gains: Mapping[str, Number], sampled: int, agreement: ShippedAgreement | None = None,
 ) -> Judgement:  # fmt: skip
     """Judge masks (N, h, w) of photos with labels (N,).
 
     correct: whether a classifier recognises each photo (N,), whole, masked in and inpainted. gains: by how much the
     evidence in the masks exceeds that in control masks (`trust.evidence_gains`); sampled: the photos it was measured
     on. Masks fail if they mark nothing or everything, or are not better than random masks and than the masks of other
-    photos, or are worse than centred boxes. Anything else that speaks against them makes them doubtful.
+    photos, or are worse than centred boxes. Anything else that speaks against them makes them doubtful, such as a low
+    agreement with the shipped mapping, where that one is better than control masks.
 
     >>> masks = np.random.default_rng(0).random((30, 8, 8))
     >>> right = {"whole": np.ones(30), "masked-in": np.ones(30), "inpainted": np.zeros(30)}
@@ -69,10 +71,13 @@ def judge(
             doubts.append(f"All masks cover about the same share of a photo, {areas.mean():.0%}.")
         doubts += background_warnings(masks, labels, classes) or mark_warnings(masks, labels, classes)
         doubts += _about_classifier(means)
+        doubts += agreement.doubts if agreement else []
     numbers = {
         "photos": len(masks), "area": float(areas.mean()), "spread of the area": float(areas.std()), "accuracy": means,
         "gain": {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()}, "gain on photos": sampled,
     }  # fmt: skip
+    if agreement is not None:
+        numbers["agreement with the shipped mapping"] = agreement.to_json()
     verdict: Verdict = "failed" if failures else "doubtful" if doubts else "good"
     return Judgement(verdict, (*failures, *doubts), numbers)
 

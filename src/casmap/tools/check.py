@@ -21,7 +21,7 @@ from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
 from casmap.inference.components import Threshold
 from casmap.inference.edges import fit_mask
-from casmap.inference.mapper import Network, SaliencyMapper
+from casmap.inference.mapper import SHIPPED, Network, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.io.images import encode_png
 from casmap.io.lock import locked
@@ -71,7 +71,8 @@ class CheckResult:
         """The verdict, with one sentence for each reason not to trust the masks."""
         gains = {} if self.measured is None else self.measured.gains
         sampled = 0 if self.measured is None else len(self.measured.masks)
-        return judge(self.masks, self.labels, self.classes, self.correct[OWN], gains, sampled)
+        agreement = None if self.measured is None else self.measured.agreement
+        return judge(self.masks, self.labels, self.classes, self.correct[OWN], gains, sampled, agreement)
 
     @property
     def verdict(self) -> str:
@@ -101,16 +102,21 @@ def check(
             "with: name a mapping that was trained with encoder = shared."
         )
     others = {name: open_matching_classifier(place, photos) for name, place in short_names(classifiers).items()}
-    checked = check_photos(mapper, photos, others, reporter)
+    shipped = None if mapping is None or not SHIPPED.exists() else SaliencyMapper.load()
+    checked = check_photos(mapper, photos, others, reporter, shipped)
     with locked(out, reporter):
         write_check(checked, photos, mapper, out)
     return checked
 
 
 def check_photos(
-    mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier], reporter: Reporter
-) -> CheckResult:
-    """Classify every photo whole, masked in, masked out and inpainted, with the mapping's own classifier first."""
+    mapper: SaliencyMapper, photos: PhotoSet, others: dict[str, Classifier], reporter: Reporter,
+    shipped: SaliencyMapper | None = None,
+) -> CheckResult:  # fmt: skip
+    """Classify every photo whole, masked in, masked out and inpainted, with the mapping's own classifier first.
+
+    shipped: the shipped mapping, if it is another one, to measure the agreement with it.
+    """
     known = set(photos.classes) <= set(mapper.classes)
     numbers = np.array([mapper.classes.index(name) for name in photos.classes]) if known else None
     classifiers: dict[str, Network | Classifier] = {OWN: mapper.network, **others}
@@ -133,7 +139,7 @@ def check_photos(
         list(photos.names), photos.labels, list(photos.classes),
         {name: {version: np.concatenate(parts) for version, parts in of.items()} for name, of in correct.items()},
         {version: np.concatenate(parts) for version, parts in confidence.items()},
-        np.stack(small).astype(np.float32), known, measure(mapper, photos, reporter=reporter),
+        np.stack(small).astype(np.float32), known, measure(mapper, photos, shipped=shipped, reporter=reporter),
     )  # fmt: skip
 
 
@@ -172,6 +178,8 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
             f"Masks of the same area that know nothing of the photo, on {len(checked.measured.masks)} photos. Gain: by "
             "how much the masks have more of log p(masked in) / p(inpainted), p the probability of the class."
         )
+        if checked.measured.agreement is not None:
+            text += f"\n{checked.measured.agreement.sentence}"
         sections.append(Section("Against masks that know nothing", text, AGAINST, against(checked.measured)))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:

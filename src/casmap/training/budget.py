@@ -12,6 +12,7 @@ from casmap.data.batches import READERS
 from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError, option
+from casmap.evaluation.agreement import MOST as MOST_AGREEMENT
 from casmap.evaluation.trust import MOST
 from casmap.install_hint import install_hint
 from casmap.models.backbones import weights_reachable
@@ -50,19 +51,25 @@ class StepTimes:
     pseudo_masks: float = 0.0
 
     def second_stage(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for the second stage; pseudo-masks are made once for each photo used, plus once to choose the cut."""
+        """Seconds for the second stage; pseudo-masks are made once for each photo used, some also to choose a cut."""
         if not recipe.second_stage_steps:
             return 0.0
-        batches = min(photos / recipe.batch, recipe.second_stage_steps) + min(photos, CUT_PHOTOS) / recipe.batch
+        batches = min(photos / recipe.batch, recipe.second_stage_steps)
+        if recipe.pseudo_masks == "cam":  # the others have no cut
+            batches += min(photos, CUT_PHOTOS) / recipe.batch
         one_round = self.second_stage_step * recipe.second_stage_steps + self.pseudo_masks * batches
         return one_round * recipe.second_stage_rounds
 
     def verdict(self, recipe: Recipe, photos: int) -> float:
-        """Seconds for measuring the verdict: photos held out beside `photos`, each in nine versions, four inpainted."""
+        """Seconds for measuring the verdict: photos held out beside `photos`, each in nine versions, four inpainted.
+
+        Some of them also with the masks of the shipped mapping.
+        """
         if not recipe.held_out:
             return 0.0
         aside = recipe.held_out / (1 - recipe.held_out) * photos
         measured = min(MOST, aside if aside >= FEWEST else photos)
+        measured += min(MOST_AGREEMENT, measured)
         return 9 * self.head(recipe, photos) / min(photos, HEAD_PHOTOS) * measured + 4 * INPAINTING * measured
 
     def head(self, recipe: Recipe, photos: int) -> float:

@@ -189,11 +189,15 @@ class Resumable:
 
 
 class StoppedStage(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM in a stage. network: the mapping so far; size: of its images; steps: taken in this stage."""
+    """Ctrl-C or SIGTERM in a stage.
 
-    def __init__(self, network: SaliencyNetwork, size: int, steps: int) -> None:
+    network: the mapping so far; size: of its images; steps: taken in this stage; resumable: whether the stage has a
+    checkpoint, from which it continues.
+    """
+
+    def __init__(self, network: SaliencyNetwork, size: int, steps: int, resumable: bool) -> None:
         super().__init__()
-        self.network, self.size, self.steps = network, size, steps
+        self.network, self.size, self.steps, self.resumable = network, size, steps, resumable
 
 
 @contextmanager
@@ -204,7 +208,8 @@ def left_if_stopped(stage: Resumable, network: Callable[[], SaliencyNetwork], si
     except KeyboardInterrupt as stop:
         if not stage.log.rows:
             raise
-        raise StoppedStage(network(), size, int(stage.log.rows[-1]["step"])) from stop
+        resumable = stage.checkpoints.newest.exists()
+        raise StoppedStage(network(), size, int(stage.log.rows[-1]["step"]), resumable) from stop
 
 
 def fits(saved: Any, now: Any) -> bool:

@@ -17,7 +17,7 @@ from casmap.data.sources import open_photos
 from casmap.errors import Stopped, option
 from casmap.evaluation.trust import Classify, measure
 from casmap.evaluation.verdict import Judgement, Verdict
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.models.files import load_classifier, load_mapping, save_mapping
 from casmap.training.checkpoints import StoppedStage
@@ -75,7 +75,8 @@ def judge_run(path: Path, run: Run, photos: PhotoSet, held_out: PhotoSet | None,
     Else the masks' area alone decides. If there are too few photos to hold some out, the training photos are measured.
     """
     if not run.recipe.held_out:
-        return Judgement(verdict_on(training["area"], ()))
+        unsettled = [] if run.recipe.held_out is None else _unsettled(training["steps"])  # None: in a study
+        return Judgement(verdict_on(training["area"], unsettled), tuple(unsettled))
     own = b""
     if run.processes.first:
         own = json.dumps(judge_file(path, run, photos, held_out, training).to_json()).encode()
@@ -95,7 +96,12 @@ def judge_file(
         run.message(f"Measuring the masks of {'training' if held_out is None else 'held-out'} photos.")
         mapper = SaliencyMapper(network.to(run.device), about["size"])
         classify = None if network.predicts else _first(run)
-        measured = measure(mapper, photos if held_out is None else held_out, classify=classify, reporter=run.reporter)
+        shipped = SaliencyMapper.load(threads=run.recipe.threads) if SHIPPED.exists() else None
+        measured = measure(
+            mapper, photos if held_out is None else held_out, classify=classify, shipped=shipped, reporter=run.reporter
+        )
+        if measured.agreement is not None:
+            run.message(measured.agreement.sentence)
         warnings = [*doubts, *_unsettled(training["steps"]), *plain(run.warnings)]
         judgement = with_warnings(measured.judge(), warnings)
         judgement.numbers["held out"] = held_out is not None
@@ -134,10 +140,11 @@ def so_far_if_stopped(run: Run, photos: PhotoSet, held_out: PhotoSet | None) -> 
         if run.recipe.held_out:
             with suppress(KeyboardInterrupt):
                 verdict = judge_file(path, run, photos, held_out, {"steps": 0}, [NOT_FINISHED]).verdict
-        raise Stopped(
-            f"Stopped. The mapping so far is {path} (verdict: {verdict}). To continue, run the same command with "
-            f"{option('resume', True)}."
-        ) from stop
+        resume = option("resume", True)
+        advice = f"There is no checkpoint yet: with {resume} this stage starts again at step 1."
+        if stop.resumable:
+            advice = f"To continue from the last checkpoint, run the same command with {resume}."
+        raise Stopped(f"Stopped. The mapping so far is {path} (verdict: {verdict}). {advice}") from stop
 
 
 def with_warnings(judgement: Judgement, warnings: list[str]) -> Judgement:
@@ -166,7 +173,8 @@ def write_summary(run: Run, judgement: Judgement, training: dict[str, Any], seco
     """Write summary.json: the verdict with all its numbers, the run's options, its result and its warnings."""
     content = {
         "casmap": __version__, "mapping": "mapping.safetensors", **judgement.to_json(), "training": training,
-        "seconds": round(seconds, 1), "warnings": run.warnings, "recipe": run.recipe.options(),
+        "seconds": round(seconds, 1), "estimated seconds": run.estimate and round(run.estimate, 1),
+        "warnings": run.warnings, "recipe": run.recipe.options(),
     }  # fmt: skip
     write_whole(run.folder / SUMMARY, json.dumps(content, indent=2) + "\n")
 

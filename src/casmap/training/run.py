@@ -32,7 +32,8 @@ class Run:
     """The folder of one training run, new or resumed.
 
     A folder that holds a run is never overwritten, and a run is resumed only with the recipe it was started with.
-    warnings: all warnings of the run, including those from before it was resumed.
+    warnings: all warnings of the run, including those from before it was resumed. estimate: its duration in seconds, as
+    announced before it started; None if it was resumed.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Run:
     ) -> None:  # fmt: skip
         self.folder, self.recipe, self.processes, self.reporter = Path(folder), recipe, processes, reporter
         self.warnings: list[str] = []
+        self.estimate: float | None = None
         saved, log = self.folder / "recipe.json", self.folder / "run.log"
         self.resumed = resume and saved.exists()
         if self.resumed:
@@ -58,7 +60,10 @@ class Run:
 
     @contextmanager
     def started(self, photos: PhotoSet) -> Iterator[None]:
-        """Write the recipe and the photos' names; a UserError before anything is trained removes these files again."""
+        """Write the recipe and the photos' names; if the run ends before anything is trained, remove them again.
+
+        So after a UserError or Ctrl-C the same command starts the run again.
+        """
         description, saved = describe(photos), self.folder / "photos.json"
         with locked(self.folder, self.reporter):
             before = set(self.folder.iterdir())
@@ -77,7 +82,7 @@ class Run:
                 remove_temporary_files(self.folder)
             try:
                 yield
-            except UserError:
+            except (UserError, KeyboardInterrupt):
                 if not self.resumed and not any(self.folder.glob("*.safetensors")):
                     for path in set(self.folder.iterdir()) - before:
                         shutil.rmtree(path) if path.is_dir() else path.unlink()

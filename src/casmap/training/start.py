@@ -60,13 +60,20 @@ def train(
         times,
     ):
         if not run.resumed:
+            if 0 < (steps := run.recipe.total_steps(len(photos))) < SETTLED:
+                reporter.message(
+                    f"{option('steps', steps)} is short: masks settle after about {SETTLED} steps, and the verdict "
+                    "will be doubtful at best."
+                )
             if classifier is None and run.recipe.pretrained and not run.recipe.weights:
                 check_weights(run.recipe.backbone)
             if run.recipe.second_stage_steps:
                 check_has_cam(run.recipe.backbone)
                 check_start(run.recipe)
             trains_first = classifier is None and not is_pretrained_for(photos, run.recipe)
-            estimate_duration(photos, run.recipe, trains_first=trains_first, times=times, reporter=reporter)
+            run.estimate = estimate_duration(
+                photos, run.recipe, trains_first=trains_first, times=times, reporter=reporter
+            )
         return train_mapping(photos, run, None if classifier is None else str(classifier), held_out=held_out)
 
 
@@ -146,11 +153,6 @@ def _prepare(
             recipe = recipe.replace(held_out=share)
         if processes.ranks > 1:  # the choice depends on timings, which differ between processes
             recipe = Recipe().replace(**json.loads(processes.broadcast(json.dumps(recipe.options()).encode())))
-        if share and not resume and 0 < (steps := recipe.total_steps(len(photos))) < SETTLED:
-            reporter.message(
-                f"{option('steps', steps)} is short: masks settle after about {SETTLED} steps, and the verdict will be "
-                "doubtful at best."
-            )
         if isinstance(photos, Readable):
             photos.limit = recipe.unreadable
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
