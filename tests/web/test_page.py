@@ -21,16 +21,8 @@ from casmap.inference.objects import objects_in, objects_of
 from casmap.inference.views import HEAT_COLOURS, PHOTO_WEIGHTS
 from casmap.io.images import encode_png
 
-sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("playwright.sync_api")
 CAT, COFFEE, ROCKET, MOTORCYCLE, ASTRONAUT, CAMERA = range(6)  # of the free photos
-
-
-@pytest.fixture(scope="module")
-def browser(chromium):
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

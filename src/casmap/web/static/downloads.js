@@ -1,5 +1,6 @@
 // Files that a person takes away: pictures of the photo that is shown, and annotations of all photos.
 import * as engine from "./engine.js";
+import { stem } from "./names.js";
 
 function save(name, blob) {
   const link = document.createElement("a");
@@ -8,8 +9,6 @@ function save(name, blob) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
-
-export const stem = name => name.replace(/\.[^.]*$/, "");
 
 // Save a view of a photo at its own size; returns what the status line says. The engine makes what the command line
 // makes; objects that somebody has corrected, and a cutout of several objects, are drawn here.

@@ -1,7 +1,7 @@
 // The engine of `casmap serve`: the server runs the network and writes files. `casmap page` replaces this file by one
 // that does both in the browser.
 import { merged } from "./coco.js";
-import { stem } from "./downloads.js";
+import { stem, unique } from "./names.js";
 
 const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
 
@@ -48,6 +48,7 @@ export async function annotations(photos, format, options) {
   if (groups.length > 1 && format !== "coco") throw new Error("These are too many photos for the page: run casmap annotate.");
   for (const group of groups) {
     const form = new FormData();
+    // Names differ among all requests: the server sees those of one request only.
     for (const { file } of group) form.append("photos", file, unique(file.name, names));
     if (group.some(({ boxes }) => boxes)) form.append("corrections", JSON.stringify(group.map(({ boxes }) => boxes)));
     const answer = await ask(`api/annotations?${query}`, form);
@@ -70,13 +71,4 @@ function groupsOf(photos) {
     groups.at(-1).push(photo);
   }
   return groups;
-}
-
-// A name that no earlier photo has: the server sees the names of one request only.
-function unique(name, taken) {
-  const [, start, ending] = name.match(/^(.*?)(\.[^.]*)?$/s);
-  let found = name;
-  for (let number = 2; taken.has(found); number++) found = `${start}-${number}${ending ?? ""}`;
-  taken.add(found);
-  return found;
 }
