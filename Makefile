@@ -7,7 +7,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 
 SOAK := tests/cli/test_closed_folders.py tests/cli/test_odd_names.py tests/cli/test_one_writer.py tests/inference/test_corrupt_photo.py \
   tests/inference/test_hostile_photos.py tests/inference/test_killed.py tests/inference/test_on_ray.py tests/io/test_opener.py tests/io/test_video.py tests/test_fuzz.py \
-  tests/test_intruders.py tests/test_mutants.py tests/training/test_distributed.py tests/training/test_kills.py tests/web \
+  tests/test_intruders.py tests/test_mutants.py tests/test_wheel.py tests/training/test_distributed.py tests/training/test_kills.py tests/web \
   tests/house/test_extras_alone.py
 
 .PHONY: demo test wheel soak bench sbom lint format clean

@@ -153,6 +153,20 @@ def test_the_page_shows_and_downloads_what_python_finds(page, tmp_path) -> None:
     assert (got & wanted.mask()).sum() / (got | wanted.mask()).sum() > 0.999
 
 
+def test_photos_that_only_a_server_opens_as_python_does_open_as_well_as_the_browser_can(page, tmp_path) -> None:
+    with PIL.Image.open(free_photos()[5]) as photo:
+        PIL.Image.fromarray(257 * np.asarray(photo.convert("L")).astype(np.uint16)).save(tmp_path / "deep.png")
+        photo.convert("RGB").save(tmp_path / "new.avif")
+        photo.save(tmp_path / "scan.tif")
+    drop(page, tmp_path / "deep.png")
+    page.set_input_files("#files", str(tmp_path / "new.avif"))
+    page.locator("#status", has_text="new.avif: ").wait_for()
+    assert page.locator("#photos li.failed").count() == 0
+    page.set_input_files("#files", str(tmp_path / "scan.tif"))
+    page.locator("#status", has_text="scan.tif: This browser cannot open the file").wait_for()
+    assert page.locator("#photos li.failed").count() == 1
+
+
 def test_the_page_works_offline_once_it_is_loaded(browser, site, web_host) -> None:
     server, address = web_host(site)
     context = browser.new_context()

@@ -7,13 +7,10 @@ import { draw } from "./views.js";
 const SHOWN = 1600; // pixels of the longer side of the picture on the screen
 
 // The pixels (RGBA) of a file, upright, without colour management, transparent pixels white, as Python opens it.
+// convert: makes a PNG of a file that the browser cannot open, or would open in another way.
 export async function openPixels(file, convert) {
-  let source = null;
-  try {
-    if (!await hasDeepPixels(file)) source = await createImageBitmap(file, { colorSpaceConversion: "none" });
-  } catch { /* the browser cannot open this format */ }
-  source ??= await createImageBitmap(await convert(file), { colorSpaceConversion: "none" });
-  const { width, height } = source, context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+  const source = await bitmapOf(file, convert), { width, height } = source;
+  const context = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   context.fillStyle = "white";
   context.fillRect(0, 0, width, height);
   context.drawImage(source, 0, 0);
@@ -21,10 +18,23 @@ export async function openPixels(file, convert) {
   return { width, height, pixels: context.getImageData(0, 0, width, height).data };
 }
 
-// Whether a file is a PNG with 16 bits for a colour, which Python stretches and browsers cut.
-async function hasDeepPixels(file) {
-  const start = new Uint8Array(await file.slice(0, 25).arrayBuffer());
-  return start[1] === 0x50 && start[2] === 0x4e && start[24] === 16;
+async function bitmapOf(file, convert) {
+  const open = blob => createImageBitmap(blob, { colorSpaceConversion: "none" });
+  try {
+    if (await differs(file)) return await open(await convert(file));
+  } catch { /* there is no server, or it refuses the photo */ }
+  try {
+    return await open(file);
+  } catch { // the browser cannot open this format
+    return open(await convert(file));
+  }
+}
+
+// Whether a browser gives other pixels than Python: of a PNG with 16 bits for a colour, which Python stretches, and of
+// AVIF and HEIC, whose colours are rounded in another way.
+async function differs(file) {
+  const start = new Uint8Array(await file.slice(0, 25).arrayBuffer()), text = String.fromCharCode(...start.slice(0, 8));
+  return (text.slice(1, 4) === "PNG" && start[24] === 16) || text.slice(4) === "ftyp";
 }
 
 export class OpenPhoto {
