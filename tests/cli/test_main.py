@@ -111,7 +111,7 @@ def test_the_installed_script_and_the_module_are_the_same_command(environment):
 
 
 PANELS = {
-    "Use": ["extract", "annotate", "check", "correct", "serve", "evaluate"],
+    "Use": ["extract", "annotate", "check", "correct", "serve", "page", "evaluate"],
     "Train": ["train", "classifier", "export"],
     "Data": ["scenes", "data"],
     "Research": ["demo", "study"],

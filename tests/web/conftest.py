@@ -57,3 +57,13 @@ def chromium():
     if found is None:
         pytest.skip("Chromium is missing (Debian: apt-get install chromium)")
     return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    """Chromium, run by Playwright."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield running
+        running.close()

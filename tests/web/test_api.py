@@ -20,7 +20,9 @@ from fastapi.testclient import TestClient
 
 from casmap.annotations.format import FORMATS
 from casmap.data.free_photos import free_photos
+from casmap.inference.components import Threshold
 from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.objects import objects_in, objects_of
 from casmap.tools.annotate import annotate
 from casmap.web.app import POLICY, create_app
 from casmap.web.limits import Limits
@@ -73,6 +75,18 @@ def test_the_map_of_a_photo_equals_the_librarys(server, cat) -> None:
     mask = np.array(PIL.Image.open(io.BytesIO(base64.b64decode(body["mask"]))))
     np.testing.assert_allclose(mask / 255, found.mask, atol=0.01)
     assert body["flat"] is False
+    assert (body["label"], body["confidence"]) == (found.label, pytest.approx(found.confidence, abs=1e-5))
+
+
+def test_raw_is_what_the_decoder_computes(server, cat) -> None:
+    status, _, content = ask(server.address, "/api/raw", cat)
+    body = json.loads(content)
+    mapper = SaliencyMapper.load()
+    (found,) = mapper.map([cat])
+    assert (status, body["width"], body["height"], body["size"], body["side"]) == (200, 451, 300, 288, 72)
+    values = np.frombuffer(base64.b64decode(body["values"]), "<f4").reshape(72, 72)
+    np.testing.assert_allclose(values.repeat(4, axis=0).repeat(4, axis=1), found.mask, atol=1e-5)
+    assert (body["label"], body["confidence"]) == (found.label, pytest.approx(found.confidence, abs=1e-5))
 
 
 def test_the_mask_in_a_response_has_at_most_640_pixels_on_its_longer_side(server, cat) -> None:
@@ -145,6 +159,47 @@ def test_objects_have_the_requested_classes(server, cat) -> None:
         (content,) = unpacked(answer).values()
         assert [category["name"] for category in json.loads(content)["categories"]] == [label]
         assert answer[1]["casmap-objects"] == "1"
+
+
+CORRECTED = [[5, 6, 200, 150], [10, 10, 20, 30]]
+
+
+def corrected(photos, corrections):
+    """A form with photos and corrections."""
+    body, headers = form(photos, [f"{number}.png" for number in range(len(photos))])
+    field = f'--X\r\nContent-Disposition: form-data; name="corrections"\r\n\r\n{corrections}\r\n'.encode()
+    return field + body, headers
+
+
+def test_corrected_boxes_replace_the_objects_of_a_photo(server, cat) -> None:
+    body, headers = corrected([cat, cat], json.dumps([CORRECTED, None]))
+    for edges in ("sharp", "smooth"):
+        query = f"/api/annotations?format=coco&rle=true&threshold=0.4&edges={edges}"
+        content = json.loads(ask(server.address, query, body, headers)[2])
+        mask = SaliencyMapper.load(edges=edges)(cat).mask
+        wanted = objects_in(mask, "object", [tuple(box) for box in CORRECTED], Threshold(fixed=0.4))
+        wanted += objects_of(mask, "object", threshold=Threshold(fixed=0.4))
+        assert [one["image_id"] for one in content["annotations"]] == [1, 1, 2]
+        assert [one["segmentation"] for one in content["annotations"]] == [one.rle for one in wanted]
+        assert [one["bbox"] for one in content["annotations"][:2]] == [[5, 6, 195, 144], [10, 10, 10, 20]]
+
+
+@pytest.mark.parametrize(
+    ("corrections", "word"),
+    [
+        ("x", "must be a JSON list"), ("{}", "must be a JSON list"), ("[]", "for each of 1 photos"),
+        ("[null, null]", "for each of 1 photos"), ("[[[1, 2, 3]]]", "boxes [x0, y0, x1, y1]"),
+        ("[[[0, 0, 1e9, 2]]]", "boxes"), ("[[[-1, 0, 2, 2]]]", "boxes"), ('[[["a", 0, 2, 2]]]', "boxes"),
+        (json.dumps([[[0, 0, 1, 1]] * 101]), "at most 100 boxes"), ("[" * 100_000, "must be a JSON list"),
+        ("[[[9, 9, 9, 20]]]", "The box 9, 9, 9, 20 is empty or not inside the photo of 451 x 300."),
+        ("[[[0, 0, 452, 300]]]", "not inside the photo"), ("[[[NaN, 0, 2, 2]]]", "boxes"),
+    ],
+)  # fmt: skip
+def test_invalid_corrections_get_a_one_line_error(server, cat, corrections, word) -> None:
+    body, headers = corrected([cat], corrections)
+    answer = ask(server.address, "/api/annotations?format=coco", body, headers)
+    assert answer[0] == 422
+    assert word in detail(answer)
 
 
 def test_one_file_of_several_can_be_requested(server, cat) -> None:

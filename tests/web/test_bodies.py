@@ -32,7 +32,7 @@ def form() -> tuple[bytes, dict[str, str]]:
 def test_a_batch_needs_no_temporary_file(full, form) -> None:
     with urllib.request.urlopen(urllib.request.Request(f"{full.address}/api/batch", *form), timeout=60) as answer:
         assert [sorted(one) for one in json.load(answer)] == 4 * [
-            ["area", "box", "flat", "height", "label", "mapping", "mask", "width"]
+            ["area", "box", "confidence", "flat", "height", "label", "mapping", "mask", "width"]
         ]
 
 

@@ -15,7 +15,7 @@ from casmap.cli.data_commands import data, scenes
 from casmap.cli.evaluate_commands import check, correct, evaluate
 from casmap.cli.extract_commands import annotate, extract
 from casmap.cli.study_commands import study
-from casmap.cli.tool_commands import demo, doctor, export, serve
+from casmap.cli.tool_commands import demo, doctor, export, page, serve
 from casmap.cli.train_commands import classifier, train
 from casmap.cli.usage import Commands
 from casmap.errors import Stopped, UserError, command_line
@@ -24,7 +24,7 @@ from casmap.io.memory import reuse_memory
 from casmap.version import __version__
 
 PANELS = {
-    "Use": (extract, annotate, check, correct, serve, evaluate),
+    "Use": (extract, annotate, check, correct, serve, page, evaluate),
     "Train": (train, classifier, export),
     "Data": (scenes,),
     "Research": (demo,),

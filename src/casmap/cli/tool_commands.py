@@ -1,4 +1,4 @@
-"""`casmap serve`, `casmap export`, `casmap doctor` and `casmap demo`."""
+"""`casmap serve`, `casmap page`, `casmap export`, `casmap doctor` and `casmap demo`."""
 
 import os
 from pathlib import Path
@@ -57,6 +57,25 @@ def serve(
     from casmap.web.annotation_files import remove_private_folders
 
     end_process(remove_private_folders)
+
+
+def page(
+    out: Out = Path("site"),
+    mapping: Mappings = None,
+    runtime: Annotated[
+        Path | None,
+        typer.Option(help="npm package onnxruntime-web, .tgz or unpacked (default: download it from npm's registry)"),
+    ] = None,
+) -> None:
+    """Write the web page as static files that run the mapping in the browser, without a server.
+
+    No photo leaves the browser. Put the folder on any web host, or look at it with python -m http.server.
+    """
+    from casmap.web.site import write_site
+
+    made = write_site(out, mappings=mapping, runtime=runtime, reporter=reporter)
+    reporter.message(f"{made.files} files, {made.bytes / 1e6:.1f} MB, in {made.path}")
+    reporter.message(f"To open it here: python -m http.server --directory {made.path}")
 
 
 def export(

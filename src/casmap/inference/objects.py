@@ -1,5 +1,6 @@
 """Objects of a mask: boxes, polygons and run-length encodings (RLE) for annotation tools."""
 
+from collections.abc import Sequence
 from typing import get_args
 
 import cv2
@@ -9,7 +10,7 @@ from pycocotools import mask as run_lengths
 from casmap.annotations.format import Which
 from casmap.annotations.labelled import Object, Polygon
 from casmap.errors import UserError
-from casmap.inference.components import Binary, Mask, Threshold, components, is_flat, tight_box
+from casmap.inference.components import Binary, Box, Mask, Threshold, components, is_flat, tight_box
 
 SMALLEST = 0.01  # share of the photo: smaller components are not objects by default
 DEFAULT = Threshold()
@@ -38,16 +39,50 @@ def objects_of(
     objects = []
     for each in order[: 1 if which == "largest" else None]:
         if found.areas[each] >= min_area * mask.size:
-            part, (x0, y0, x1, y1), area = found.binary(each), found.boxes[each].tolist(), int(found.areas[each])
-            rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
-            rle["counts"] = rle["counts"].decode()  # JSON has no bytes
-            score = float(mask[part].mean(dtype=np.float64))
-            objects.append(Object(label, (x0, y0, x1, y1), outline(part), rle, area, score))
+            x0, y0, x1, y1 = found.boxes[each].tolist()
+            objects.append(_object(mask, label, (x0, y0, x1, y1), found.binary(each)))
     return objects
 
 
+def objects_in(mask: Mask, label: str, boxes: Sequence[Box], threshold: Threshold = DEFAULT) -> list[Object]:
+    """The objects of a mask (H, W) in boxes that somebody has corrected or drawn, in their order.
+
+    An object has the pixels of the component with its box, or else those of the binary mask inside its box, or else all
+    of its box.
+
+    >>> mask = np.zeros((20, 30), np.float32)
+    >>> mask[2:10, 4:12] = 1.0
+    >>> [(one.box, one.area) for one in objects_in(mask, "cat", [(4, 2, 12, 10), (0, 0, 8, 6), (20, 0, 22, 3)])]
+    [((4, 2, 12, 10), 64), ((0, 0, 8, 6), 16), ((20, 0, 22, 3), 6)]
+    """
+    height, width = mask.shape
+    binary = threshold.binary(mask)
+    found = components(binary)
+    # Of components with the same box, the largest is the one that an object has.
+    known = {tuple(found.boxes[each].tolist()): each for each in np.argsort(found.areas, kind="stable").tolist()}
+    objects = []
+    for box in boxes:
+        x0, y0, x1, y1 = box
+        if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
+            raise UserError(f"The box {x0}, {y0}, {x1}, {y1} is empty or not inside the photo of {width} x {height}.")
+        part = np.zeros_like(binary)
+        inside = np.s_[y0:y1, x0:x1]
+        part[inside] = found.binary(known[box])[inside] if box in known else binary[inside]
+        if not part.any():
+            part[inside] = True
+        objects.append(_object(mask, label, box, part))
+    return objects
+
+
+def _object(mask: Mask, label: str, box: Box, part: Binary) -> Object:
+    rle = run_lengths.encode(np.asfortranarray(part.astype(np.uint8)))
+    rle["counts"] = rle["counts"].decode()  # JSON has no bytes
+    score = float(mask[part].mean(dtype=np.float64))
+    return Object(label, box, outline(part), rle, int(np.count_nonzero(part)), score)
+
+
 def outline(part: Binary) -> Polygon:
-    """The polygon around a connected component (H, W), along the edges of its pixels.
+    """The polygon around a connected component (H, W), or the one with the longest outline, along its pixels' edges.
 
     OpenCV traces pixel centres. At twice the size these lie a quarter of an original pixel inside the edges.
 

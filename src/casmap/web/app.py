@@ -3,7 +3,8 @@
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -11,15 +12,15 @@ from urllib.parse import quote
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import JSONResponse, Response
 
 from casmap.annotations.format import Which
 from casmap.annotations.labelled import Labelled
-from casmap.data.free_photos import free_photos
 from casmap.errors import TooLarge, UnreadableImage, UserError
 from casmap.inference.components import Threshold, is_flat
+from casmap.inference.edges import STEP, Edges
 from casmap.inference.mapper import Mapped, SaliencyMapper
-from casmap.inference.objects import objects_of
+from casmap.inference.objects import objects_in, objects_of
 from casmap.inference.pipeline import LEAST
 from casmap.inference.views import grey, shrunk
 from casmap.io.images import encode_png
@@ -33,14 +34,30 @@ from casmap.web.gate import Gate
 from casmap.web.label_studio_photos import LabelStudio
 from casmap.web.label_studio_routes import label_studio_routes
 from casmap.web.limits import Limits, WorkQueue
+from casmap.web.page_files import page_routes
 from casmap.web.problems import problem_sentence
-from casmap.web.schema import Alpha, Ending, Failed, Fixed, FormatName, Health, Labels, Map, Mapping, Photos, Rle, View
+from casmap.web.schema import (
+    Alpha,
+    Corrections,
+    Ending,
+    Failed,
+    Fitted,
+    Fixed,
+    FormatName,
+    Health,
+    Labels,
+    Map,
+    Mapping,
+    Photos,
+    Raw,
+    Rle,
+    View,
+    parse_corrections,
+)  # fmt: skip
 
 T = TypeVar("T")
 
-STATIC = Path(__file__).parent / "static"
-MASK_SIDE = 640  # pixels of the longer side of a mask in a response: twice what the page shows
-PAGE = ("index.html", "style.css", "views.js", "downloads.js", "app.js")
+MASK_SIDE = 640  # pixels of the longer side of a mask in a response
 # The page loads nothing from other servers and runs no inline code.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; "
@@ -117,7 +134,7 @@ def create_app(
     binary = {"schema": {"type": "string", "format": "binary"}}
     body = {"requestBody": {"required": True, "content": {"image/*": binary}}}
 
-    def map_photo(content: bytes, mapping: str, least: int | None = None) -> Mapped:
+    def map_photo(content: bytes, mapping: str, least: int | None = None, edges: Edges | None = None) -> Mapped:
         in_time = partial(opener, seconds=queue.seconds_left())
         (found,) = mappers[mapping].map([content], least=least, opener=in_time)
         if isinstance(found, TooLarge):
@@ -125,7 +142,7 @@ def create_app(
             raise HTTPException(413, f"A photo may have at most {most}.")
         if isinstance(found, UnreadableImage):
             raise found
-        return found
+        return found if edges is None else replace(found, edges=edges)
 
     def describe(content: bytes, mapping: str) -> Map:
         mapped = map_photo(content, mapping)
@@ -134,7 +151,16 @@ def create_app(
         mask = base64.b64encode(encode_png(grey(small))).decode()
         return Map(
             mapping=mapping, width=mapped.width, height=mapped.height, area=round(found.area, 4),
-            box=None if box is None else list(box), flat=is_flat(found.mask), label=mapped.label, mask=mask,
+            box=None if box is None else list(box), flat=is_flat(found.mask), label=mapped.label,
+            confidence=mapped.confidence, mask=mask,
+        )  # fmt: skip
+
+    def describe_raw(content: bytes, mapping: str) -> Raw:
+        found = map_photo(content, mapping)
+        values = found.mask[::STEP, ::STEP].astype("<f4")
+        return Raw(
+            mapping=mapping, width=found.width, height=found.height, size=mappers[mapping].size, side=len(values),
+            values=base64.b64encode(values.tobytes()).decode(), label=found.label, confidence=found.confidence,
         )  # fmt: skip
 
     async def work_each(photos: list[UploadFile], work: Callable[[bytes, int], T]) -> list[T | Exception]:
@@ -169,18 +195,25 @@ def create_app(
         """Compute the saliency map of a photo, sent as the request body: JPEG, PNG, WebP, TIFF and others."""
         return await queue.work(describe, photo, mapping)
 
+    @app.post("/api/raw", responses=errors, openapi_extra=body, tags=["maps"])
+    async def make_raw(photo: Sent, mapping: Chosen) -> Raw:
+        """Run the network on a photo; the page fits its output to the photo by itself."""
+        return await queue.work(describe_raw, photo, mapping)
+
     @app.post(
         "/api/view", responses=errors | {200: {"content": {"image/png": {}}}}, response_class=Response,
         openapi_extra=body, tags=["maps"],
     )  # fmt: skip
     async def make_view(
-        photo: Sent, mapping: Chosen, view: View = "overlay", threshold: Fixed = None, alpha: Alpha = None
-    ) -> Response:
+        photo: Sent, mapping: Chosen, view: View = "overlay", threshold: Fixed = None, alpha: Alpha = None,
+        edges: Fitted = None,
+    ) -> Response:  # fmt: skip
         """Return a view of a photo as PNG: mask, overlay, masked-in, masked-out, inpainted or cutout."""
         cut = Threshold(alpha, threshold)
 
         def draw() -> bytes:
-            return encode_png(map_photo(photo, mapping).saliency_map().view(view, cut.alpha, cut.fixed))
+            found = map_photo(photo, mapping, edges=edges).saliency_map()
+            return encode_png(found.view(view, cut.alpha, cut.fixed))
 
         return Response(await queue.work(draw), media_type="image/png")
 
@@ -193,17 +226,24 @@ def create_app(
     @app.post("/api/annotations", responses=errors | {200: ANNOTATIONS}, response_class=Response, tags=["maps"])
     async def make_annotations(
         photos: Photos, mapping: Chosen, format: FormatName, threshold: Fixed = None, alpha: Alpha = None,
-        objects: Which = "largest", classes: Labels = "none", rle: Rle = False, ending: Ending = "",
+        edges: Fitted = None, objects: Which = "largest", classes: Labels = "none", rle: Rle = False,
+        ending: Ending = "", corrections: Corrections = "",
     ) -> Response:  # fmt: skip
         """Annotate photos, sent as a form; returns the file of the format, or a ZIP if the format has several files."""
         if classes == "predicted" and not mappers[mapping].network.predicts:
             raise UserError("This mapping predicts no classes: use classes=none.")
         names, cut = photo_names(photo.filename for photo in photos), Threshold(alpha, threshold)
 
+        corrected = parse_corrections(corrections, len(photos))
+
         def label(content: bytes, number: int) -> Labelled:
-            found, name = map_photo(content, mapping, LEAST), names[number]
-            seen = found.label if classes == "predicted" else None
-            parts = objects_of(found.full_mask(), seen or UNNAMED, objects, threshold=cut)
+            boxes, name = corrected[number], names[number]
+            found = map_photo(content, mapping, LEAST if boxes is None else None, edges)  # corrected at full size
+            seen = (found.label if classes == "predicted" else None) or UNNAMED
+            if boxes is None:
+                parts = objects_of(found.full_mask(), seen, objects, threshold=cut)
+            else:
+                parts = objects_in(found.full_mask(), seen, boxes, cut)
             return Labelled(Path(name), name, found.width, found.height, tuple(parts))
 
         made = await work_each(photos, label)
@@ -230,21 +270,7 @@ def create_app(
         served = partial(map_photo, mapping=default, least=LEAST)
         app.include_router(label_studio_routes(*label_studio, served, queue), responses=errors)
 
-    bundled: dict[str, Path] = {}
-    with suppress(UserError):  # they come with scikit-image
-        bundled = {path.name: path for path in free_photos()}
-
-    @app.get("/api/photos", tags=["free photos"])
-    async def photos() -> list[str]:
-        """List the free sample photos."""
-        return list(bundled)
-
-    @app.get("/api/photos/{name}", responses={404: errors[404]}, response_class=FileResponse, tags=["free photos"])
-    async def photo(name: str) -> FileResponse:
-        """Return a free sample photo."""
-        if name not in bundled:
-            raise HTTPException(404, f"There is no photo {name!r}.")
-        return FileResponse(bundled[name])
+    app.include_router(page_routes())
 
     @app.exception_handler(UserError)
     async def user_error(_request: Request, error: Exception) -> JSONResponse:
@@ -258,12 +284,6 @@ def create_app(
     @app.exception_handler(Exception)
     async def failed(_request: Request, _error: Exception) -> JSONResponse:
         return JSONResponse({"detail": "The server failed: it printed the reason."}, 500)
-
-    async def page(request: Request) -> FileResponse:
-        return FileResponse(STATIC / (request.url.path.strip("/") or PAGE[0]))
-
-    for file in ("", *PAGE):
-        app.add_api_route(f"/{file}", page, include_in_schema=False)
 
     return app
 

@@ -1,11 +1,15 @@
 """The parameters and responses of the HTTP API, as its OpenAPI description shows them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import File, Query, UploadFile
-from pydantic import BaseModel, Field
+from fastapi import File, Form, Query, UploadFile
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from casmap.annotations.format import FORMATS
+from casmap.errors import UserError
+from casmap.inference.edges import Edges
+from casmap.io.size_limits import MAX_SIDE
 from casmap.version import __version__
 
 if TYPE_CHECKING:
@@ -20,8 +24,39 @@ Alpha = Annotated[float | None, Query(ge=0, le=100, description="instead of thre
 Labels = Annotated[
     Literal["none", "predicted"], Query(description="class of the objects; none: every object has the class object")
 ]
+Fitted = Annotated[Edges | None, Query(description="edges of the mask: sharp (default) or smooth")]
 Rle = Annotated[bool, Query(description="coco: write exact run-length masks instead of polygons")]
 Ending = Annotated[str, Query(max_length=20, description="return only files whose names end so, e.g. .txt for yolo")]
+
+
+MOST_BOXES = 100  # of a photo: as many objects of 1 % of it can be found, too
+Side = Annotated[int, Field(ge=0, le=MAX_SIDE)]
+Boxes = Annotated[list[tuple[Side, Side, Side, Side]], Field(max_length=MOST_BOXES)]
+Corrections = Annotated[
+    str,
+    Form(
+        max_length=2**20,
+        description="JSON: for each photo, the boxes [x0, y0, x1, y1] of its objects after a correction, or null; an "
+        "object has the pixels of the component with its box, or else of the binary mask inside its box",
+    ),
+]
+_corrections = TypeAdapter(list[Boxes | None])
+
+
+def parse_corrections(text: str, photos: int) -> Sequence[list[tuple[int, int, int, int]] | None]:
+    """The corrected boxes of each photo; None for a photo that is not corrected.
+
+    >>> parse_corrections("[null, [[0, 2, 8, 9]]]", 2), parse_corrections("", 2)
+    ([None, [(0, 2, 8, 9)]], [None, None])
+    """
+    try:
+        found = _corrections.validate_json(text) if text else [None] * photos
+    except ValidationError:
+        found = []
+    if len(found) != photos:
+        boxes = f"null or at most {MOST_BOXES} boxes [x0, y0, x1, y1]"
+        raise UserError(f"The field corrections must be a JSON list with {boxes} for each of {photos} photos.")
+    return found
 
 
 class Mapping(BaseModel):
@@ -45,9 +80,23 @@ class Map(BaseModel):
     )
     flat: bool = Field(description="whether the mask is constant: no threshold finds an object")
     label: str | None = Field(description="the predicted class; null if the mapping predicts none")
+    confidence: float | None = Field(description="the probability of the class, 0 to 1")
     mask: str = Field(
         description="the mask as an 8-bit PNG in base64, in the photo's shape, its longer side at most 640 pixels"
     )
+
+
+class Raw(BaseModel):
+    """The output of the network for a photo, before it is fitted to the photo."""
+
+    mapping: str
+    width: int = Field(description="of the photo in pixels, after its EXIF rotation")
+    height: int = Field(description="of the photo in pixels")
+    size: int = Field(description="side of the network's input, in pixels")
+    side: int = Field(description="values along a side of the decoder's output")
+    values: str = Field(description="the decoder's output, side x side 32-bit floats, little-endian, in base64")
+    label: str | None = Field(description="the predicted class; null if the mapping predicts none")
+    confidence: float | None = Field(description="the probability of the class, 0 to 1")
 
 
 class Failed(BaseModel):

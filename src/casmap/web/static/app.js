@@ -1,228 +1,288 @@
-// The page: sends each photo to the server once, gets its mask, and draws all views in the browser.
-"use strict";
+// The page: photos come in, the engine runs the network on each once, and everything else is computed here.
+import * as engine from "./engine.js";
+import { saveAnnotations, savePicture } from "./downloads.js";
+import { listObjects, percent } from "./list.js";
+import { componentAt } from "./objects.js";
+import { OpenPhoto, openPixels } from "./photo.js";
+import { Stage } from "./stage.js";
+import { addTile, markTiles, offerSamples } from "./strip.js";
 
-const LONGEST = 320; // pixels: longer side of a view
-const RULES = { threshold: [0.05, 0.95, 0.5], alpha: [0.1, 3, 1] }; // of the slider: least, most, at first
+const EXAMPLE = "example.jpg";
+const RULES = { threshold: ["Threshold", 0.05, 0.95, 0.5], alpha: ["Times the mean", 0.1, 3, 1] }; // least, most, at first
+const VIEWS = { overlay: "heat map", mask: "mask", cutout: "cutout", "masked-out": "masked out", inpainted: "inpainted" };
 const $ = id => document.getElementById(id);
-const photos = [];
-let mappings = [];
-let waiting = Promise.resolve();
+const photos = []; // each: file, name, raws by mapping, boxes (null, or the corrected ones), error, example
+let current = null, open = null, shown = null, selected = null, waiting = Promise.resolve();
+const stage = new Stage({ select, change: (index, box) => correct(boxes => boxes.splice(index, 1, box), index), add: addBox, pick });
+
+const report = text => { $("status").textContent = text; };
+const sentence = error => String(error.message || error);
+const checked = name => document.querySelector(`input[name="${name}"]:checked`).value;
+const rule = () => ({ [$("rule").value]: Number($("level").value) });
+const which = () => $("largest").checked ? "largest" : "all";
 
 async function start() {
-  mappings = await (await fetch("api/mappings")).json();
-  for (const { name } of mappings) {
-    $("mapping").add(new Option(name, name));
-    $("other").add(new Option(name, name));
-  }
-  $("other").add(new Option("none", ""), 0);
+  const mappings = await engine.mappings();
+  for (const { name } of mappings) for (const id of ["mapping", "other"]) $(id).add(new Option(name, name));
+  $("other").add(new Option("the photo", ""), 0);
   $("other").value = "";
-  $("other-label").hidden = mappings.length < 2;
-  await offerFreePhotos();
-}
-
-async function offerFreePhotos() {
-  const names = await (await fetch("api/photos")).json();
-  for (const name of names) {
-    const button = document.createElement("button"), image = document.createElement("img");
-    button.type = "button";
-    image.src = `api/photos/${encodeURIComponent(name)}`;
-    image.alt = `Use the sample photo ${name.replace(/[._].*/, "")}`;
-    button.append(image);
-    button.addEventListener("click", async () => {
-      const blob = await (await fetch(image.src)).blob();
-      add([new File([blob], name, { type: blob.type })]);
-    });
-    $("free").append(button);
+  for (const id of ["other-label", "mapping-label"]) $(id).hidden = mappings.length < 2;
+  $("named-label").hidden = !mappings.some(({ predicts }) => predicts);
+  $("note").textContent = engine.note;
+  for (const [value, text] of Object.entries(engine.formats)) $("annotations").append(new Option(text, value));
+  offerSamples(await engine.samples(), file => add([file]));
+  if (photos.length === 0) {
+    const blob = await (await fetch(EXAMPLE)).blob();
+    enqueue(new File([blob], EXAMPLE, { type: blob.type }), true);
   }
-  $("free").hidden = names.length === 0;
 }
-
-function report(text) { $("status").textContent = text; }
 
 function add(files) {
-  for (const file of files) waiting = waiting.then(() => take(file)).catch(error => report(String(error.message || error)));
+  if (!files.length) return;
+  for (const photo of photos.filter(({ example }) => example)) remove(photo);
+  for (const file of files) enqueue(file);
 }
 
-async function take(file) {
-  const photo = { file, name: file.name, maps: new Map() };
-  photo.card = $("card").content.firstElementChild.cloneNode(true);
-  photo.card.querySelector("h3").textContent = file.name;
-  photo.card.querySelector(".png").addEventListener("click", () => downloadPng(photo));
-  photo.card.querySelector(".yolo").addEventListener("click", () => download(`${stem(photo.name)}.txt`, [photo], { format: "yolo", ending: ".txt" }));
-  photo.card.querySelector(".remove").addEventListener("click", () => remove(photo));
+function enqueue(file, example = false) {
+  waiting = waiting.then(() => take(file, example)).catch(error => report(sentence(error)));
+}
+
+async function take(file, example) {
+  if (example && photos.length) return; // somebody was faster
+  const photo = { file, name: file.name, raws: new Map(), boxes: null, error: null, example };
   photos.push(photo);
-  $("results").prepend(photo.card);
-  report(`Processing ${file.name} …`);
-  await show(photo);
-  update();
-  report(`${file.name}: ${photo.card.querySelector(".found").textContent}`);
-}
-
-// Fetch the missing masks, then draw.
-async function show(photo) {
+  addTile(photo, { show, remove });
+  report(example ? "" : `Processing ${file.name} …`);
   try {
-    for (const name of chosen()) if (!photo.maps.has(name)) photo.maps.set(name, await fetchMap(photo, name));
-    if (!photo.pixels) await readPixels(photo);
-    draw(photo);
+    await mapped(photo);
   } catch (error) {
-    photo.card.classList.add("failed");
-    photo.card.querySelector(".found").textContent = String(error.message || error);
-    for (const button of photo.card.querySelectorAll(".png, .yolo")) button.disabled = true;
-    photo.failed = true;
+    photo.error = sentence(error);
+    report(`${file.name}: ${photo.error}`);
+  }
+  if (!photos.includes(photo)) return;
+  if (!current || current.error) await show(photo);
+  else update();
+  if (!photo.error && !example) report(`${file.name}: ${photo === current ? $("found").textContent : "done"}`);
+}
+
+// A photo with its pixels; only the one that is shown keeps them.
+async function opened(photo, file = photo.file) {
+  if (open?.of === photo && file === photo.file) return open;
+  const made = Object.assign(new OpenPhoto(await openPixels(file, engine.convert)), { of: photo });
+  if (photo === current) open = made;
+  return made;
+}
+
+// Run the chosen mappings on a photo, each once.
+async function mapped(photo) {
+  for (const name of new Set([$("mapping").value, $("other").value].filter(Boolean))) {
+    if (!photo.raws.has(name)) photo.raws.set(name, await engine.map(photo.file, name, () => opened(photo)));
   }
 }
 
-async function fetchMap(photo, mapping) {
-  const answer = await fetch(`api/map?mapping=${encodeURIComponent(mapping)}`, { method: "POST", body: photo.file });
-  const content = await answer.json();
-  if (!answer.ok) throw new Error(content.detail);
-  const bytes = Uint8Array.from(atob(content.mask), letter => letter.charCodeAt(0));
-  return { ...content, image: await createImageBitmap(new Blob([bytes], { type: "image/png" })) };
-}
-
-async function readPixels(photo) {
-  const [map] = photo.maps.values();
-  const scale = Math.min(1, LONGEST / Math.max(map.width, map.height));
-  photo.width = Math.max(1, Math.round(map.width * scale));
-  photo.height = Math.max(1, Math.round(map.height * scale));
-  photo.scale = [map.width / photo.width, map.height / photo.height];
-  photo.full = [map.width, map.height];
-  let source;
+async function show(photo) {
+  if (current !== photo) selected = null;
+  current = photo;
   try {
-    source = await createImageBitmap(photo.file); // applies the EXIF orientation
-  } catch { // the browser cannot open this format: the server converts it (alpha 0 keeps every pixel)
-    const answer = await fetch("api/view?view=masked-in&alpha=0", { method: "POST", body: photo.file });
-    source = await createImageBitmap(await answer.blob());
-  }
-  const canvas = new OffscreenCanvas(photo.width, photo.height), context = canvas.getContext("2d");
-  context.fillStyle = "white";
-  context.fillRect(0, 0, photo.width, photo.height);
-  context.drawImage(source, 0, 0, photo.width, photo.height);
-  photo.pixels = context.getImageData(0, 0, photo.width, photo.height).data;
-}
-
-function chosen() { return [...new Set([$("mapping").value, $("other").value].filter(Boolean))]; }
-
-// The mask at the size of the view, 0..255.
-function maskValues(photo, map) {
-  if (!map.values) {
-    const context = new OffscreenCanvas(photo.width, photo.height).getContext("2d");
-    context.drawImage(map.image, 0, 0, photo.width, photo.height);
-    const data = context.getImageData(0, 0, photo.width, photo.height).data;
-    map.values = Uint8Array.from({ length: photo.width * photo.height }, (_, i) => data[4 * i]);
-  }
-  return map.values;
-}
-
-function analyse(photo, map) {
-  const { width, height } = photo, values = maskValues(photo, map);
-  const whole = binaryMask(values, rule());
-  const binary = $("largest").checked ? largestComponent(whole, width, height) : whole;
-  const flat = map.flat || isFlat(values);
-  return { values, binary, flat, box: flat ? null : tightBox(binary, width, height) };
-}
-
-function toPhotoPixels(photo, box) {
-  const [across, down] = photo.scale, [width, height] = photo.full;
-  return [
-    Math.round(box[0] * across), Math.round(box[1] * down),
-    Math.min(width, Math.round(box[2] * across)), Math.min(height, Math.round(box[3] * down)),
-  ];
-}
-
-function draw(photo) {
-  if (photo.failed) return;
-  const views = photo.card.querySelector(".views"), lines = [];
-  views.replaceChildren();
-  for (const name of chosen()) {
-    const map = photo.maps.get(name);
-    if (!map) continue;
-    const found = analyse(photo, map);
-    if (chosen().length > 1) {
-      const title = document.createElement("h4");
-      title.textContent = name;
-      views.append(title);
+    if (!photo.error) {
+      await mapped(photo);
+      const [raw] = photo.raws.values(), { width, height } = await opened(photo);
+      if (width !== raw.width || height !== raw.height) await opened(photo, await engine.convert(photo.file)); // rotated in another way
     }
-    const kept = found.binary, left = kept.map(b => 1 - b);
-    const grey = new Uint8ClampedArray(kept.length * 4).fill(255);
-    found.values.forEach((value, i) => { grey[4 * i] = grey[4 * i + 1] = grey[4 * i + 2] = value; });
-    const pictures = [
-      ["photo and box", photo.pixels, found.box], ["mask", grey], ["masked in", masked(photo.pixels, kept)],
-      ["masked out", masked(photo.pixels, left)], ["inpainted", inpaint(photo.pixels, kept, photo.width, photo.height)],
-    ];
-    for (const [caption, pixels, box] of pictures) views.append(figure(photo, caption, pixels, box));
-    const share = (100 * kept.reduce((sum, b) => sum + b, 0) / kept.length).toFixed(0);
-    lines.push([
-      `${chosen().length > 1 ? `${name}: ` : ""}${found.box ? `box ${toPhotoPixels(photo, found.box).join(", ")}` : "no object found"}`,
-      ...(found.flat ? [] : [`${share} % of the photo kept`]), ...(map.label ? [`predicted class: ${map.label}`] : []),
-    ].join("; "));
+  } catch (error) {
+    photo.error = sentence(error);
   }
-  photo.card.querySelector(".found").textContent = lines.join(" · ");
+  if (current === photo) update();
 }
 
-function figure(photo, caption, pixels, box) {
-  const frame = document.createElement("figure"), canvas = document.createElement("canvas");
-  canvas.width = photo.width;
-  canvas.height = photo.height;
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `${photo.name}, ${caption}`);
-  const context = canvas.getContext("2d");
-  context.putImageData(new ImageData(Uint8ClampedArray.from(pixels), photo.width, photo.height), 0, 0);
-  if (box) {
-    for (const [colour, width] of [["black", 4], ["white", 2]]) {
-      context.strokeStyle = colour;
-      context.lineWidth = width;
-      context.strokeRect(box[0] + 1, box[1] + 1, box[2] - box[0] - 2, box[3] - box[1] - 2);
-    }
-  }
-  const text = document.createElement("figcaption");
-  text.textContent = caption;
-  frame.append(canvas, text);
-  return frame;
-}
-
-// The rule of the binary mask, as an option of the server: { threshold } or { alpha }.
-function rule() { return { [$("rule").value]: Number($("level").value) }; }
-
-function changeRule() {
-  const slider = $("level"), [low, high, value] = RULES[$("rule").value];
-  [slider.min, slider.max, slider.value] = [low, high, value];
-  $("level-name").textContent = $("rule").value;
-  redraw();
-}
-
-function redraw() {
-  $("level-value").textContent = Number($("level").value).toFixed(2);
-  for (const photo of photos) draw(photo);
-}
-
+// Show the current photo with the current settings; nothing is sent.
 function update() {
-  const some = photos.some(photo => !photo.failed);
-  $("coco").disabled = !some;
-  $("clear").disabled = photos.length === 0;
+  const ready = current && !current.error && open?.of === current && current.raws.has($("mapping").value);
+  shown = ready ? analysed($("mapping").value) : null;
+  $("picture").hidden = !ready;
+  $("empty").hidden = Boolean(ready);
+  $("empty").textContent = current?.error ?? "Drop photos here, paste one, or open some.";
+  $("empty").classList.toggle("failed", Boolean(current?.error));
+  $("name").textContent = current?.name ?? "";
+  $("level-value").textContent = Number($("level").value).toFixed(2);
+  if (ready) paint();
+  describe();
+  markTiles(photos, current);
+  $("clear").hidden = photos.length < 2;
+  $("add").disabled = !ready;
+  $("reset").hidden = !current?.boxes;
+  enableDownload();
 }
+
+function analysed(mapping) {
+  return open.analyse(current.raws.get(mapping), checked("edges"), rule(), which(), current.boxes);
+}
+
+function paint() {
+  const view = checked("view"), other = $("other").value, name = VIEWS[view];
+  const left = other ? open.view(view, analysed(other)) : open.small();
+  const names = other ? [other, $("mapping").value] : ["photo", name];
+  stage.paint(open, left, open.view(view, shown), names, view === "cutout");
+  $("before").setAttribute("aria-label", `${current.name}, ${other ? `${name} of ${other}` : "photo"}`);
+  $("after").setAttribute("aria-label", `${current.name}, ${name}: ${summary()}`);
+}
+
+// What was found, with the numbers of the command line.
+function summary() {
+  if (current?.error) return current.error;
+  if (!shown) return "";
+  const { objects, found, box, flat, mask, corrected } = shown;
+  if (flat && !corrected) return "no object found";
+  const small = box && !objects.length && !corrected, parts = [];
+  const kept = (small ? found.slice(0, 1) : objects).reduce((sum, { area }) => sum + area, 0);
+  if (!corrected) parts.push(box ? `box ${box.join(", ")}` : "no object found");
+  if (objects.length > 1 || corrected) parts.push(`${objects.length} object${objects.length === 1 ? "" : "s"}`);
+  parts.push(`${percent(kept / mask.length)} of the photo kept${small ? ", too small for an object" : ""}`);
+  return parts.join("; ");
+}
+
+function describe() {
+  const raw = shown && current.raws.get($("mapping").value), label = raw?.label;
+  $("found").textContent = summary();
+  $("label").hidden = !label;
+  $("label").textContent = label ? `${label} ${percent(raw.confidence)}` : "";
+  $("label").title = "predicted class and its probability";
+  const objects = shown?.objects ?? [];
+  if (selected !== null && selected >= objects.length) selected = null;
+  stage.mark(objects.map(({ box }, i) => ({ box, text: i === 0 && label ? `${label} ${percent(raw.confidence)}` : "" })), selected);
+  listObjects(objects, selected, shown?.mask.length, { select, remove: removeObject, move });
+  $("edit-help").hidden = !shown;
+}
+
+function select(index) {
+  selected = index;
+  describe();
+}
+
+// Change the objects of the current photo; the boxes become part of the downloads.
+function correct(change, now = null) {
+  const boxes = shown.objects.map(({ box }) => [...box]);
+  change(boxes);
+  current.boxes = boxes;
+  selected = now;
+  update();
+}
+
+function addBox(box) {
+  stopAdding();
+  correct(boxes => boxes.push(box), shown.objects.length);
+  report("Added an object.");
+}
+
+// Add the region of the mask at a pixel.
+function pick(x, y) {
+  const part = componentAt(shown.found, x, y);
+  if (!part && !stage.adding) return select(null);
+  if (!part) return report("The mask marks nothing here: drag to draw a box, or lower the threshold.");
+  if (shown.objects.some(one => one.box.every((side, i) => side === part.box[i]))) return report("This region is an object already.");
+  addBox(part.box);
+}
+
+function removeObject(index) {
+  correct(boxes => boxes.splice(index, 1));
+  report("Removed an object.");
+}
+
+// Move a box, or its lower right corner.
+function move(index, across, down, corner) {
+  const [x0, y0, x1, y1] = shown.objects[index].box;
+  const resized = [x0, y0, Math.max(x0 + 1, x1 + across), Math.max(y0 + 1, y1 + down)];
+  const box = corner ? stage.ordered(resized) : stage.moved([x0, y0, x1, y1], across, down);
+  correct(boxes => boxes.splice(index, 1, box), index);
+}
+
+function setAdding(adding) {
+  stage.adding = adding;
+  $("add").setAttribute("aria-pressed", adding);
+  stage.render();
+  if (adding) report("Click a region of the mask, or drag to draw a box.");
+}
+
+const stopAdding = () => setAdding(false);
 
 function remove(photo) {
-  photos.splice(photos.indexOf(photo), 1);
-  photo.card.remove();
-  update();
-  report(`Removed ${photo.name}.`);
-  $("results").focus();
+  const at = photos.indexOf(photo);
+  photos.splice(at, 1);
+  photo.tile.remove();
+  if (open?.of === photo) open = null;
+  if (photo !== current) return update();
+  current = null;
+  if (!photo.example) report(`Removed ${photo.name}.`);
+  if (photos.length) show(photos[Math.min(at, photos.length - 1)]);
+  else update();
 }
 
-$("files").addEventListener("change", event => { add(event.target.files); event.target.value = ""; });
+const isPicture = () => $("format").value in VIEWS;
+const good = () => photos.filter(({ error, raws }) => !error && raws.size);
+
+function enableDownload() {
+  const few = good().length;
+  $("download").disabled = isPicture() ? !shown : few === 0;
+  $("download").textContent = isPicture() || few < 2 ? "Download" : `Download (${few} photos)`;
+}
+
+async function download() {
+  const format = $("format").value, options = { mapping: $("mapping").value, ...rule(), edges: checked("edges") };
+  report("Writing …");
+  try {
+    if (isPicture()) return report(await savePicture(format, { photo: current, open, shown }, { ...options, objects: which() }));
+    const classes = $("named").checked ? "predicted" : "none";
+    report(await saveAnnotations(format, good(), { ...options, objects: which(), classes }, analysedAlone));
+  } catch (error) {
+    report(`Not saved: ${sentence(error)}`);
+  }
+}
+
+// What the page finds in any photo; for an engine that writes annotations by itself.
+async function analysedAlone(photo) {
+  const pixels = await opened(photo), raw = photo.raws.get($("mapping").value);
+  return { ...pixels.analyse(raw, checked("edges"), rule(), which(), photo.boxes), label: raw.label };
+}
+
+function changeRule() {
+  const [name, low, high, value] = RULES[$("rule").value];
+  Object.assign($("level"), { min: low, max: high });
+  $("level").value = value;
+  $("level-name").textContent = name;
+  settle();
+}
+
+// After a change of a setting: what the status line says is about an earlier one.
+function settle() {
+  report("");
+  update();
+}
+
+for (const id of ["files", "camera"]) $(id).addEventListener("change", event => { add([...event.target.files]); event.target.value = ""; });
 for (const kind of ["dragenter", "dragover"]) {
-  document.addEventListener(kind, event => { event.preventDefault(); $("drop").classList.add("over"); });
+  document.addEventListener(kind, event => { event.preventDefault(); document.body.classList.add("over"); });
 }
-for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
-document.addEventListener("drop", event => { event.preventDefault(); add(event.dataTransfer.files); });
-$("level").addEventListener("input", redraw);
+for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => document.body.classList.remove("over"));
+document.addEventListener("drop", event => { event.preventDefault(); add([...event.dataTransfer.files]); });
+document.addEventListener("paste", event => add([...event.clipboardData.files]));
+document.addEventListener("keydown", event => {
+  if (event.target.matches?.("input, select")) return;
+  if (event.key === "Delete" && selected !== null) removeObject(selected);
+  if (event.key === "Escape") { stopAdding(); select(null); }
+});
+for (const id of ["level", "views", "edges"]) $(id).addEventListener("input", settle);
 $("rule").addEventListener("change", changeRule);
-$("largest").addEventListener("change", redraw);
+$("largest").addEventListener("change", settle);
 for (const id of ["mapping", "other"]) {
-  $(id).addEventListener("change", () => { for (const photo of photos) waiting = waiting.then(() => show(photo)); });
+  $(id).addEventListener("change", () => { waiting = waiting.then(() => current && show(current)); });
 }
-$("coco").addEventListener("click", () =>
-  download("annotations.json", photos.filter(photo => !photo.failed), { format: "coco", rle: true }));
+$("zoom").addEventListener("change", () => {
+  $("picture").classList.toggle("zoomed", $("zoom").value !== "fit");
+  $("picture").style.setProperty("--zoom", $("zoom").value);
+});
+$("add").addEventListener("click", () => setAdding(!stage.adding));
+$("reset").addEventListener("click", () => { current.boxes = null; selected = null; report("The corrections are undone."); update(); });
+$("format").addEventListener("change", enableDownload);
+$("download").addEventListener("click", download);
 $("clear").addEventListener("click", () => { while (photos.length) remove(photos[0]); });
-start().catch(error => report(`Cannot reach the server: ${error.message || error}`));
+start().catch(error => report(`Cannot start: ${sentence(error)}`));

@@ -1,7 +1,6 @@
-// Files that a person takes away: the views as one picture, and annotations, which the server writes.
-"use strict";
-
-const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
+// Files that a person takes away: pictures of the photo that is shown, and annotations of all photos.
+import * as engine from "./engine.js";
+import { stem } from "./names.js";
 
 function save(name, blob) {
   const link = document.createElement("a");
@@ -11,76 +10,20 @@ function save(name, blob) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-const stem = name => name.replace(/\.[^.]*$/, "");
-
-function downloadPng(photo) {
-  const drawn = [...photo.card.querySelectorAll("canvas")], gap = 4, across = 5;
-  const rows = Math.ceil(drawn.length / across);
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.min(across, drawn.length) * (photo.width + gap) - gap;
-  canvas.height = rows * (photo.height + gap) - gap;
-  const context = canvas.getContext("2d");
-  context.fillStyle = "white";
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  drawn.forEach((one, i) => {
-    context.drawImage(one, (i % across) * (photo.width + gap), Math.floor(i / across) * (photo.height + gap));
-  });
-  canvas.toBlob(blob => save(`${stem(photo.name)}-casmap.png`, blob));
+// Save a view of a photo at its own size; returns what the status line says. The engine makes what the command line
+// makes; objects that somebody has corrected, and a cutout of several objects, are drawn here.
+export async function savePicture(kind, { photo, open, shown }, { objects, ...options }) {
+  const name = `${stem(photo.name)}-${kind}.png`;
+  if (kind === "cutout" && !shown.objects.length && (shown.corrected || !shown.box)) throw new Error("there is no object to cut out.");
+  const own = photo.boxes || (kind === "cutout" && objects === "all");
+  save(name, (!own && await engine.view(photo.file, kind, options)) || await open.picture(kind, shown));
+  return `Saved ${name}.`;
 }
 
-// Split photos into groups that respect the limits of a request.
-function groupsOf(selected) {
-  const groups = [];
-  let bytes = Infinity;
-  for (const photo of selected) {
-    bytes += photo.file.size;
-    if (bytes > MOST_BYTES || groups.at(-1).length >= MOST_PHOTOS) { groups.push([]); bytes = photo.file.size; }
-    groups.at(-1).push(photo);
-  }
-  return groups;
-}
-
-// A name that no earlier photo has: the server sees the names of one request only.
-function unique(name, taken) {
-  const [, stem, ending] = name.match(/^(.*?)(\.[^.]*)?$/s);
-  let found = name;
-  for (let number = 2; taken.has(found); number++) found = `${stem}-${number}${ending ?? ""}`;
-  taken.add(found);
-  return found;
-}
-
-// Merge the COCO files of several groups and renumber their entries.
-function merged(files) {
-  const [first, ...others] = files;
-  for (const { images, annotations, categories } of others) {
-    const photos = first.images.length, objects = first.annotations.length;
-    first.images.push(...images.map(one => ({ ...one, id: one.id + photos })));
-    first.annotations.push(...annotations.map(one => ({ ...one, id: one.id + objects, image_id: one.image_id + photos })));
-    if (!first.categories.length) first.categories = categories; // the same in every file with an object
-  }
-  return new Blob([JSON.stringify(first)], { type: "application/json" });
-}
-
-// Download annotations: the server writes them like `casmap annotate`.
-async function download(name, selected, options) {
-  const shown = { mapping: $("mapping").value, ...rule(), objects: $("largest").checked ? "largest" : "all" };
-  const query = new URLSearchParams({ ...shown, ...options }), files = [], skipped = [], names = new Set();
-  let objects = 0;
-  report(`Writing ${name} …`);
-  try {
-    for (const group of groupsOf(selected)) {
-      const form = new FormData();
-      for (const { file } of group) form.append("photos", file, unique(file.name, names));
-      const answer = await fetch(`api/annotations?${query}`, { method: "POST", body: form });
-      const hint = answer.status === 413 ? " For more photos, run casmap annotate." : "";
-      if (!answer.ok) throw new Error((await answer.json()).detail + hint);
-      files.push(await answer.blob());
-      objects += Number(answer.headers.get("Casmap-Objects"));
-      skipped.push(...JSON.parse(answer.headers.get("Casmap-Left-Out")).map(error => `; skipped ${error}`));
-    }
-    save(name, files.length > 1 ? merged(await Promise.all(files.map(async file => JSON.parse(await file.text())))) : files[0]);
-    report(`${name}: objects: ${objects}, photos: ${selected.length - skipped.length}${skipped.join("")}`);
-  } catch (error) {
-    report(`${name}: ${error.message}`);
-  }
+// Save the annotations of photos; returns what the status line says.
+export async function saveAnnotations(format, photos, options, analyse) {
+  const { name, blob, objects, skipped } = await engine.annotations(photos, format, options, analyse);
+  save(name, blob);
+  const left = skipped.map(error => `; skipped ${error}`).join("");
+  return `${name}: objects: ${objects}, photos: ${photos.length - skipped.length}${left}`;
 }

@@ -1,0 +1,63 @@
+// The engine of `casmap page`: runs the network in the browser, by WebAssembly, and writes annotation files here.
+import * as ort from "./ort/ort.wasm.min.mjs";
+import { annotationFile } from "./annotations.js";
+
+const STEP = 4; // pixels along a side of the network's input for which the decoder computes one value
+
+export const note = "Photos stay on this device.";
+export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, one photo)" };
+
+ort.env.wasm.wasmPaths = new URL("ort/", import.meta.url).href;
+ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
+ort.env.logLevel = "error";
+const sessions = new Map();
+let known = null, busy = Promise.resolve();
+
+export async function mappings() {
+  navigator.serviceWorker?.register("worker.js").catch(() => {}); // without it the page works, but not offline
+  return known ??= await (await fetch("mappings.json")).json();
+}
+
+export async function samples() { return []; }
+
+// The network of a mapping, loaded once.
+function session(mapping) {
+  const { file } = known.find(({ name }) => name === mapping);
+  if (!sessions.has(file)) sessions.set(file, ort.InferenceSession.create(file, { executionProviders: ["wasm"] }));
+  return sessions.get(file);
+}
+
+// The network's output for a photo: width, height, size, side, values, label, confidence. Photos take turns.
+export async function map(file, mapping, open) {
+  const about = known.find(({ name }) => name === mapping), { size } = about, photo = await open();
+  const network = await session(mapping), images = new ort.Tensor("float32", normalised(photo.square(size), about), [1, 3, size, size]);
+  const turn = busy.then(() => network.run({ images }));
+  busy = turn.catch(() => {});
+  const { masks, logits } = await turn, side = Math.ceil(size / STEP), values = new Float32Array(side * side);
+  for (let y = 0; y < side; y++) for (let x = 0; x < side; x++) values[y * side + x] = masks.data[STEP * (y * size + x)];
+  return { mapping, width: photo.width, height: photo.height, size, side, values, ...predicted(logits.data, about) };
+}
+
+// (3, size, size) of (size, size, 3); 0 is the mean colour.
+function normalised(square, { mean, std }) {
+  const count = square.length / 3, input = new Float32Array(3 * count);
+  for (let c = 0; c < 3; c++) {
+    const middle = Math.fround(Math.fround(mean[c]) * 255), scale = Math.fround(Math.fround(std[c]) * 255);
+    for (let i = 0; i < count; i++) input[c * count + i] = Math.fround(square[3 * i + c] - middle) / scale;
+  }
+  return input;
+}
+
+function predicted(logits, { predicts, titles }) {
+  if (!predicts) return { label: null, confidence: null };
+  let best = 0, sum = 0;
+  for (let i = 1; i < logits.length; i++) if (logits[i] > logits[best]) best = i;
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - logits[best]);
+  return { label: titles[best], confidence: 1 / sum };
+}
+
+export async function convert() { throw new Error("This browser cannot open the file as an image: convert it to JPEG or PNG, or use casmap serve."); }
+
+export async function view() { return null; } // the page draws it
+
+export const annotations = annotationFile;

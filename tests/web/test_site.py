@@ -1,0 +1,290 @@
+"""The page without a server: its files, and the mapping in a real browser, also without a network."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import PIL.Image
+import pytest
+from pycocotools import mask as run_lengths
+
+from casmap.annotations.format import FORMATS, WriteOptions
+from casmap.annotations.labelled import Labelled, labels_of
+from casmap.data.free_photos import free_photos
+from casmap.errors import UserError
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.inference.objects import objects_of
+from casmap.io.images import encode_png
+from casmap.web import ort_web
+from casmap.web.app import POLICY
+from casmap.web.site import BROWSER, STATIC
+from casmap.web.site import POLICY as SITE_POLICY
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web_host():
+    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address."""
+    running = []
+
+    def begin(folder: Path) -> tuple[ThreadingHTTPServer, str]:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+        Thread(target=server.serve_forever, daemon=True).start()
+        running.append(server)
+        return server, f"http://127.0.0.1:{server.server_port}"
+
+    yield begin
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Path:
+    """The npm package, which `make test` gets before the tests."""
+    found = Path(os.environ.get("CASMAP_ORT_WEB", ROOT / ".venv" / PACKAGE))
+    if not found.is_file():
+        pytest.skip(f"{PACKAGE} is missing (npm pack {ort_web.PACKAGE}@{ort_web.VERSION}; CASMAP_ORT_WEB is its path)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def site(runtime, tmp_path_factory) -> Path:
+    """The site, written by the command."""
+    out = tmp_path_factory.mktemp("site") / "site"
+    command = [sys.executable, "-m", "casmap", "page", "--out", out, "--runtime", runtime]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout
+    return out
+
+
+@pytest.fixture
+def page(browser, site, web_host):
+    """The page, which must have no errors and send requests to its own host only."""
+    _, address = web_host(site)
+    context = browser.new_context(accept_downloads=True)
+    opened = context.new_page()
+    problems, asked = [], []
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    context.on("request", lambda request: asked.append((request.method, request.url)))
+    opened.goto(address)
+    wait(opened)
+    yield opened
+    assert problems == []
+    assert all(method == "GET" and url.startswith((address, "data:", "blob:")) for method, url in asked)  # no photo
+    context.close()
+
+
+def wait(page) -> None:
+    page.locator("#found", has_text="of the photo kept").wait_for(timeout=60_000)
+
+
+def drop(page, path) -> None:
+    page.set_input_files("#files", str(path))
+    page.locator("#status", has_text=f"{path.name}: box").wait_for(timeout=60_000)
+
+
+def test_masks_boxes_and_classes_are_pythons(page) -> None:
+    code = """async ([bytes, edges]) => {
+        const [{ OpenPhoto, openPixels }, engine] = [await import("/photo.js"), await import("/engine.js")];
+        const file = new Blob([Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0))]);
+        const open = new OpenPhoto(await openPixels(file)), raw = await engine.map(file, "casmap", async () => open);
+        let text = "";
+        for (const byte of new Uint8Array(open.mask(raw, edges).buffer)) text += String.fromCharCode(byte);
+        return [raw.label, raw.confidence, btoa(String.fromCharCode(...new Uint8Array(raw.values.buffer))), btoa(text)];
+    }"""
+    for photo in free_photos():
+        content = base64.b64encode(photo.read_bytes()).decode()
+        for edges in ("sharp", "smooth"):
+            mapper = SaliencyMapper.load(edges=edges)
+            (wanted,) = mapper.map([photo])
+            label, confidence, *numbers = page.evaluate(code, [content, edges])
+            values, mask = (np.frombuffer(base64.b64decode(one), "<f4") for one in numbers)
+            assert (label, confidence) == (wanted.label, pytest.approx(wanted.confidence, abs=1e-3))
+            np.testing.assert_allclose(values.reshape(72, 72), wanted.mask[::4, ::4], atol=1e-3)
+            np.testing.assert_allclose(mask.reshape(wanted.fitted_mask.shape), wanted.fitted_mask, atol=1e-3)
+
+
+def test_the_page_shows_and_downloads_what_python_finds(page, tmp_path) -> None:
+    photo = free_photos()[1]
+    drop(page, photo)
+    found = SaliencyMapper.load()(photo)
+    shown = page.locator("#found").inner_text().partition(";")[0].removeprefix("box ")
+    np.testing.assert_allclose([int(side) for side in shown.split(", ")], found.box(), atol=1)
+    assert page.locator("#label").inner_text() == f"{found.label} {100 * found.confidence:.0f} %"
+    assert page.locator("#note").inner_text() == "Photos stay on this device."
+    for kind in ("cutout", "mask", "masked-out"):
+        page.select_option("#format", kind)
+        with page.expect_download() as waiting:
+            page.click("#download")
+        assert waiting.value.suggested_filename == f"coffee-{kind}.png"
+        got = np.array(PIL.Image.open(waiting.value.path())).astype(int)
+        wanted = found.view(kind).astype(int)
+        if kind == "mask":
+            assert abs(got[..., 0] - wanted).max() <= 1
+        else:  # pixels at the threshold may differ
+            assert got.shape[:2] == wanted.shape[:2]
+            assert (
+                abs(got[..., 3] - wanted[..., 3]) if kind == "cutout" else abs(got[..., 0] - wanted[..., 0])
+            ).mean() < 0.1
+    page.select_option("#format", "coco")
+    with page.expect_download() as waiting:
+        page.click("#download")
+    content = json.loads(waiting.value.path().read_text())
+    (wanted,) = found.objects("largest")
+    got = run_lengths.decode(content["annotations"][0]["segmentation"]).astype(bool)
+    assert (got & wanted.mask()).sum() / (got | wanted.mask()).sum() > 0.999
+
+
+def test_photos_that_only_a_server_opens_as_python_does_open_as_well_as_the_browser_can(page, tmp_path) -> None:
+    with PIL.Image.open(free_photos()[5]) as photo:
+        PIL.Image.fromarray(257 * np.asarray(photo.convert("L")).astype(np.uint16)).save(tmp_path / "deep.png")
+        photo.convert("RGB").save(tmp_path / "new.avif")
+        photo.save(tmp_path / "scan.tif")
+    drop(page, tmp_path / "deep.png")
+    page.set_input_files("#files", str(tmp_path / "new.avif"))
+    page.locator("#status", has_text="new.avif: ").wait_for()
+    assert page.locator("#photos li.failed").count() == 0
+    page.set_input_files("#files", str(tmp_path / "scan.tif"))
+    page.locator("#status", has_text="scan.tif: This browser cannot open the file").wait_for()
+    assert page.locator("#photos li.failed").count() == 1
+
+
+def test_the_page_works_offline_once_it_is_loaded(browser, site, web_host) -> None:
+    server, address = web_host(site)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    wait(page)
+    page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    first = page.locator("#found").inner_text()
+    server.shutdown()
+    server.server_close()
+    context.set_offline(True)
+    page.reload()
+    wait(page)
+    assert page.locator("#found").inner_text() == first
+    drop(page, free_photos()[4])
+    page.locator("#level").fill("0.3")
+    assert "box" in page.locator("#found").inner_text()
+    context.close()
+
+
+def test_the_site_is_one_page_with_another_engine(site) -> None:
+    for file in STATIC.iterdir():
+        if file.name not in ("engine.js", "coco.js", "index.html"):
+            assert (site / file.name).read_bytes() == file.read_bytes()
+    assert (site / "engine.js").read_bytes() == (BROWSER / "engine.js").read_bytes()
+    assert (site / "mapping-1.onnx").read_bytes() == SHIPPED.read_bytes()
+    assert "Copyright (c) Microsoft" in (site / "ort" / "LICENSE.txt").read_text()
+    policy = SITE_POLICY.replace(" 'wasm-unsafe-eval'", "").replace("worker-src 'self'; ", "")
+    assert policy == POLICY.removesuffix("; frame-ancestors 'none'")
+    assert f'content="{SITE_POLICY}"' in (site / "index.html").read_text()
+
+
+def test_annotation_files_equal_pythons(browser, web_host, tmp_path) -> None:
+    """The second writer writes what the first one writes, for the same objects."""
+    for folder in (STATIC, BROWSER):
+        shutil.copytree(folder, tmp_path / "files", dirs_exist_ok=True)
+    page = browser.new_page()
+    page.goto(f"{web_host(tmp_path / 'files')[1]}/style.css")
+    code = """async sent => {
+        const { coco, yolo } = await import("/annotations.js");
+        return [JSON.stringify(coco(sent)), sent.map(yolo)];
+    }"""
+    numbers = np.random.default_rng(0)
+    photos, sent, masks = [], [], []
+    for number in range(4):
+        height, width = 40 + 7 * number, 60 - 9 * number
+        mask = numbers.random((height, width), np.float32)
+        mask[5:30, 4:20], mask[35:, 22:], mask[0, 0] = 0.9, 0.8, 1
+        objects = [] if number == 3 else objects_of(mask, f"Klasse é {number % 2}", "all", 0.01)
+        photos.append(Labelled(tmp_path / f"{number}.png", f"{number}.png", width, height, tuple(objects)))
+        masks.append(mask)
+        (tmp_path / f"{number}.png").write_bytes(encode_png((255 * mask).astype(np.uint8)))
+        sent.append({"name": f"{number}.png", "width": width, "height": height, "objects": []})
+        for one in objects:
+            rows = one.mask()
+            runs = []
+            for y in range(height):
+                edges = np.flatnonzero(np.diff(np.concatenate([[0], rows[y].astype(int), [0]])))
+                for x0, x1 in edges.reshape(-1, 2).tolist():
+                    runs += [y, x0, x1]
+            total = float(mask[rows].sum(dtype=np.float64))
+            sent[-1]["objects"].append(
+                {"box": one.box, "area": one.area, "sum": total, "runs": runs, "label": one.label}
+            )
+    assert sum(len(photo.objects) for photo in photos) > 3
+    got, lines = page.evaluate(code, sent)
+    FORMATS["coco"].write(photos, labels_of(photos), tmp_path / "coco", WriteOptions(rle=True))
+    assert json.loads(got) == json.loads((tmp_path / "coco" / "annotations.json").read_text())
+    for photo, text in zip(photos, lines, strict=True):
+        FORMATS["yolo"].write([photo], labels_of([photo]), tmp_path / f"yolo {photo.name}", WriteOptions())
+        wanted = tmp_path / f"yolo {photo.name}" / "labels" / Path(photo.name).with_suffix(".txt")
+        assert text == wanted.read_text()
+    page.close()
+
+
+def test_the_runtime_can_be_an_unpacked_package(runtime, tmp_path) -> None:
+    shutil.unpack_archive(runtime, tmp_path, "gztar", filter="data")
+    assert ort_web.runtime_files(tmp_path / "package") == ort_web.runtime_files(runtime)
+    about = tmp_path / "package" / "package.json"
+    about.write_text(about.read_text().replace(f'"version": "{ort_web.VERSION}"', '"version": "1.0.0"'))
+    with pytest.raises(UserError, match=r"is onnxruntime-web 1\.0\.0, not onnxruntime-web "):
+        ort_web.runtime_files(tmp_path / "package")
+
+
+def test_the_package_comes_from_the_registry_that_npm_is_configured_for(
+    runtime, web_host, tmp_path, monkeypatch
+) -> None:
+    folder = tmp_path / "npm" / ort_web.PACKAGE / "-"
+    folder.mkdir(parents=True)
+    shutil.copy(runtime, folder / PACKAGE)
+    _, address = web_host(tmp_path)
+    monkeypatch.setenv("npm_config_registry", f"{address}/npm/")
+    assert ort_web.runtime_files() == ort_web.runtime_files(runtime)
+
+
+def test_a_changed_package_is_refused(web_host, tmp_path, monkeypatch, casmap) -> None:
+    folder = tmp_path / "npm" / ort_web.PACKAGE / "-"
+    folder.mkdir(parents=True)
+    (folder / PACKAGE).write_bytes(b"other code")
+    monkeypatch.setenv("npm_config_registry", f"{web_host(tmp_path)[1]}/npm")
+    with pytest.raises(UserError, match=r"^The SHA-512 of what 127\.0\.0\.1 sent is not that of onnxruntime-web"):
+        ort_web.runtime_files()
+    sentence = casmap("page", "--out", "site", "--runtime", folder / PACKAGE).sentence()
+    assert "The SHA-512 of" in sentence
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("registry", ["http://127.0.0.1:1/", "http://[", "file:///etc"])
+def test_without_the_registry_the_error_says_what_to_do(monkeypatch, registry) -> None:
+    monkeypatch.setenv("npm_config_registry", registry)
+    with pytest.raises(UserError, match=r"Get onnxruntime-web-.*\.tgz elsewhere \(npm pack onnxruntime-web@") as error:
+        ort_web.runtime_files()
+    assert "\n" not in str(error.value)
+
+
+def test_useless_arguments_are_one_line_errors(casmap, tmp_path) -> None:
+    assert "cannot run in a browser" in casmap("page", "--mapping", "mapping.safetensors").sentence()
+    assert "There is no file missing.tgz" in casmap("page", "--runtime", "missing.tgz").sentence()
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "mine.txt").write_text("mine")
+    assert "is not empty" in casmap("page", "--out", "site").sentence()
