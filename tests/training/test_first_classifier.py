@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from timm.data.imagenet_info import ImageNetInfo
 
+from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.models.classifier import Classifier
@@ -20,6 +21,7 @@ from casmap.models.files import load_classifier, save_classifier
 from casmap.training import first_classifier as first
 from casmap.training.checkpoints import read_log
 from casmap.training.first_classifier import WARM_UP, first_classifier, load_backbone, one_cycle
+from casmap.training.head import accuracy_on, held_out_fifth
 from casmap.training.recipes import QUICK, Recipe
 from casmap.training.run import Run
 
@@ -181,6 +183,73 @@ def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
     for name, tensor in classifier.network.state_dict().items():
         if name not in HEAD:
             torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0, check_stride=False)
+    assert not (tmp_path / "run" / "classifier-log.csv").exists()
+
+
+class Specks(PhotoSet):
+    """Grey noise with a small speck. pattern: bright above dark, or dark above bright; else bright, or dark."""
+
+    def __init__(self, pattern: bool, count: int = 120) -> None:
+        self.pattern, self.classes = pattern, ["one", "other"]
+        self.names, self.labels = [f"{number}.png" for number in range(count)], np.arange(count) % 2
+
+    def image(self, index: int, least=None) -> np.ndarray:
+        rng, label = np.random.default_rng(index), self.labels[index]
+        image = rng.normal(110, 30 if self.pattern else 20, (32, 32))
+        row, column = rng.integers(2, 22, 2)
+        if self.pattern:
+            image[row : row + 6, column : column + 5] += (140 * label - 70) * np.repeat([1, -1], 3)[:, None]
+        else:
+            image[row : row + 8, column : column + 8] += 220 * label - 110
+        return np.repeat(image.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+def _if_better(folder: Path, pattern: bool, rate: float):
+    _backbone(folder / "w.safetensors", classes=1000)
+    recipe = RECIPE.replace(
+        weights=str(folder / "w.safetensors"), batch=16, first_steps=80, first_lr=rate, smallest_crop=0.8,
+        first_if_better=True,
+    )  # fmt: skip
+    found = _first(Specks(pattern), folder / "run", recipe)
+    return *found, (folder / "run" / "run.log").read_text().splitlines()[-1]
+
+
+def test_where_a_head_fails_and_training_succeeds_the_trained_one_is_kept(tmp_path) -> None:
+    classifier, origin, line = _if_better(tmp_path, pattern=True, rate=3e-3)
+    found = re.fullmatch(
+        r"Accuracy of f\(0\) on a held-out fifth: head alone (\d+)%, all layers trained (\d+)%; "
+        r"the trained one is kept\.",
+        line,
+    )
+    head, trained = map(int, found.groups())
+    assert head < 65 < trained
+    assert origin.endswith(
+        f"its head fitted to the photos ({head}% accuracy on a held-out fifth) and trained on the photos for 80 steps "
+        f"({trained}% accuracy on the fifth)."
+    )
+    photos = Specks(True)
+    aside = held_out_fifth(photos.labels)
+    assert accuracy_on(classifier, photos, aside, RECIPE.size, torch.device("cpu")) == pytest.approx(
+        trained / 100, abs=0.01
+    )
+
+
+def test_what_training_does_not_improve_keeps_the_head_alone(tmp_path) -> None:
+    classifier, origin, line = _if_better(tmp_path, pattern=True, rate=1e-9)
+    assert line.endswith("; the head alone is kept.")
+    assert origin.endswith("accuracy on a held-out fifth).")
+    _, weights = classifier.network.state_dict(), _backbone(tmp_path / "same.safetensors", classes=1000)
+    for name, tensor in classifier.network.state_dict().items():
+        if name not in HEAD:  # not even the batch norms have changed
+            torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0, check_stride=False)
+
+
+def test_where_the_head_is_good_nothing_is_trained(tmp_path) -> None:
+    _, origin, line = _if_better(tmp_path, pattern=False, rate=3e-3)
+    assert re.fullmatch(
+        r"Only the head of f\(0\) is fitted: it has \d+% accuracy on a held-out fifth, a guess 50%\.", line
+    )
+    assert origin.endswith("accuracy on a held-out fifth).")
     assert not (tmp_path / "run" / "classifier-log.csv").exists()
 
 

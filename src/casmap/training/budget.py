@@ -21,7 +21,7 @@ from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
 from casmap.reporting import SILENT, Reporter
 from casmap.training.algorithm import casm
-from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
+from casmap.training.head import HEAD_PHOTOS, has_linear_head
 from casmap.training.held_out import FEWEST
 from casmap.training.loop import set_up
 from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes, teacher_sizes

@@ -106,6 +106,9 @@ class Recipe:
 
     first_steps: int | None = _option(
         None, "steps of training f(0), the initial classifier (0: only fit its head; default: first_epochs)", 0, 10**9)
+    first_if_better: bool = _option(
+        False, "first_steps only if the head alone is not good: then keep the better of both, by their accuracy on a "
+        "held-out fifth")
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
