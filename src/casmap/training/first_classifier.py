@@ -16,6 +16,7 @@ from casmap.errors import UserError, option
 from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.files import load_classifier, read_tensors, save_classifier
+from casmap.models.split import last_layers
 from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.head import HeadInputs, accuracy_on, has_linear_head, head_inputs, held_out_fifth
 from casmap.training.recipes import Recipe
@@ -24,6 +25,7 @@ from casmap.training.run import Run
 HINT_BELOW, WARN_BELOW = 0.8, 0.5  # accuracies of f(0) below which a hint and a warning are printed
 GOOD_HEAD = 0.2  # share of the errors of guessing up to which a head is good: with first_if_better, no layer is trained
 HINT_STEPS = 480  # first_steps that the hint suggests
+GENTLE_CROP = 0.6  # smallest crop of gentle training
 CHECKPOINT, LOG = "classifier-checkpoint", "classifier-log"
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
@@ -159,7 +161,7 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
 def keep_better(
     classifier: Classifier, inputs: HeadInputs | None, accuracy: float | None, photos: PhotoSet, run: Run, steps: int
 ) -> tuple[Classifier, float | None]:
-    """The classifier, or a copy whose layers are all trained: the one with the higher accuracy on a held-out fifth.
+    """The classifier, or a copy whose last layers are trained: the one with the higher accuracy on a held-out fifth.
 
     accuracy: that of the classifier, whose head is fitted. If it makes at most a fifth of the errors of always guessing
     the most frequent class, nothing is trained. inputs: of that head; only the first process has them. The copy starts
@@ -175,25 +177,35 @@ def keep_better(
     trained = copy.deepcopy(classifier)
     if inputs is not None:
         inputs.fit(trained, everything=False)
-    train_first(trained, Subset(photos, np.setdiff1d(np.arange(len(photos)), aside)), run, steps)
+    train_first(trained, Subset(photos, np.setdiff1d(np.arange(len(photos)), aside)), run, steps, gently=True)
     after = accuracy_on(trained, photos, aside, run.recipe.size, run.device) if run.processes.first else 0.0
     after = float(run.processes.broadcast(str(after).encode()))
     kept = "the trained one is kept" if after > head else "the head alone is kept"
-    run.message(f"Accuracy of f(0) on a held-out fifth: head alone {head:.0%}, all layers trained {after:.0%}; {kept}.")
+    run.message(
+        f"Accuracy of f(0) on a held-out fifth: head alone {head:.0%}, last layers trained {after:.0%}; {kept}."
+    )
     return (trained, after) if after > head else (classifier, None)
 
 
-def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) -> float:
-    """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps."""
+def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int, gently: bool = False) -> float:
+    """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps.
+
+    gently: train only the layers after the trunk (`models.split`), keep the batch norms' statistics, and crop less, so
+    that small objects stay in the crops.
+    """
     recipe, device, processes = run.recipe, run.device, run.processes
-    processes.with_sync_batch_norms(to_device(classifier, device)).train()
+    processes.with_sync_batch_norms(to_device(classifier, device)).train(not gently)
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
-        seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        seed=recipe.seed + 1, smallest_crop=max(recipe.smallest_crop, GENTLE_CROP if gently else 0), flip=recipe.flip,
         rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip
     processes.broadcast_weights(classifier)
-    optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
+    trained = last_layers(classifier) if gently else list(classifier.parameters())
+    classifier.requires_grad_(False)
+    for weights in trained:
+        weights.requires_grad_(True)
+    optimizer = torch.optim.AdamW(trained, recipe.first_lr, weight_decay=recipe.first_decay)
     stage = Resumable(run, CHECKPOINT, LOG, steps, option("first_lr"), classifier=classifier, optimizer=optimizer)
 
     def take_steps() -> Iterator[Row]:
@@ -205,7 +217,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) 
             loss = cross_entropy(logits, labels, label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            processes.average_gradients(classifier.parameters())
+            processes.average_gradients(trained)
             optimizer.step()
             processes.average_statistics(classifier)
             correct = (logits.argmax(dim=1) == labels).float().mean()
@@ -214,6 +226,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) 
 
     note = "loss {loss:.3f}, accuracy {accuracy:.2f}"
     rows = stage.run_steps("Training f(0)", batches, take_steps(), lambda row: note.format(**row))
+    classifier.requires_grad_(True)
     last = rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 
