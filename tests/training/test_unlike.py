@@ -16,7 +16,6 @@ from casmap.training.unlike import choose_unlike
 
 CPU = {"device": "cpu"}
 CERTAIN, UNCERTAIN = Number(1.0, 0.5, 1.5), Number(0.5, -0.1, 1.1)
-NO_FIT = Fit({"random": UNCERTAIN, EXCHANGED: UNCERTAIN}, 56, 0.7)
 
 
 class Noise(PhotoSet):
@@ -62,31 +61,31 @@ def timed(monkeypatch):
 
 def test_with_time_the_recipe_is_scans_and_says_why(timed) -> None:
     timed(0.1)
-    recipe, lines, _ = choose_unlike(Noise(side=256), CPU, NO_FIT)
+    recipe, lines, _ = choose_unlike(Noise(side=256), CPU)
     assert recipe == SCANS.replace(**CPU)
-    assert lines[0] == f"from_scratch = True: the shipped mapping does not fit these photos: {NO_FIT}"
+    assert lines[0] == "from_scratch = True: run Algorithm 1, because the shipped mapping does not fit these photos"
     assert any(line.startswith("first_steps = 240: training steps of the last layers of f(0), if ") for line in lines)
-    chosen, lines, _ = choose_unlike(Noise(side=256), CPU | {"first_steps": 7}, NO_FIT)
+    chosen, lines, _ = choose_unlike(Noise(side=256), CPU | {"first_steps": 7})
     assert chosen.first_steps == 7
     assert any(line.startswith("first_steps = 7: ") and line.endswith("(your choice)") for line in lines)
 
 
 def test_small_images_are_not_enlarged(timed) -> None:
     timed(0.1)
-    assert choose_unlike(Noise(side=170), CPU, NO_FIT)[0].size == 160
-    assert choose_unlike(Noise(side=40), CPU, NO_FIT)[0].size == 96
+    assert choose_unlike(Noise(side=170), CPU)[0].size == 160
+    assert choose_unlike(Noise(side=40), CPU)[0].size == 96
 
 
 def test_the_run_fits_into_the_minutes(timed) -> None:
     timed(1.0)
     photos = Noise(side=256)
     for minutes in (10, 6, 5):
-        recipe, _, times = choose_unlike(photos, CPU | {"held_out": 0.1}, NO_FIT, minutes)
+        recipe, _, times = choose_unlike(photos, CPU | {"held_out": 0.1}, minutes)
         assert estimated_seconds(recipe, len(photos), times) <= 60 * minutes
         assert recipe.steps >= SETTLED
     assert recipe.first_steps < SCANS.first_steps
     with pytest.raises(UserError, match=r"need about .* on this machine: set minutes to more"):
-        choose_unlike(photos, CPU, NO_FIT, 1)
+        choose_unlike(photos, CPU, 1)
 
 
 @pytest.mark.parametrize(("fits", "masks_from", "words"), [(True, "shipped", "fits"), (False, None, "does not fit")])
@@ -96,4 +95,5 @@ def test_the_fit_decides_where_training_starts(monkeypatch, recorder, timed, fit
     monkeypatch.setattr(start, "measure_fit", lambda *_: Fit({"random": gain, EXCHANGED: gain}, 56, 0.7))
     recipe, _, _ = start._shipped_or_unlike(Noise(side=256), CPU, None, recorder)
     assert recipe.masks_from == masks_from
+    assert start._flags(recipe, {}, {}).startswith("--backbone lite0" if fits else "--recipe scans --size 224")
     assert any(f"The shipped mapping {words} these photos: gain over random" in line for line in recorder.messages)

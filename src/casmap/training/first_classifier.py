@@ -69,7 +69,7 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
         )
     chooses = recipe.first_if_better and fits_head and steps > 0
     parts = ["its head fitted to the photos"] * fits_head + [f"trained on the photos for {steps} steps"] * bool(steps)
-    run.message(f"Initial classifier: {origin}{', if better, '.join(parts) if chooses else ' and '.join(parts)}.")
+    run.message(f"Initial classifier: {origin}{' and, if better, '.join(parts) if chooses else ' and '.join(parts)}.")
     accuracy, inputs = None, None
     if fits_head:
         to_device(classifier, run.device)

@@ -176,7 +176,7 @@ def _shipped_or_unlike(
         reporter.message(f"The shipped mapping {'fits' if fit.fits else 'does not fit'} these photos: {fit}.")
     if fit is None or fit.fits or changes.get("from_scratch") is False:
         return choose_from_shipped(photos, changes, minutes, reporter)
-    return choose_unlike(photos, changes, fit, minutes, reporter)
+    return choose_unlike(photos, changes, minutes, reporter)
 
 
 def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
@@ -230,6 +230,8 @@ def _flags(recipe: Recipe, given: dict[str, Any], options: dict[str, Any]) -> st
     names = ["backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r"]
     if recipe.masks_from is not None:  # no Algorithm 1: an option of it would start one
         names = ["backbone", "size", "second_stage_steps"]
+    elif recipe.erase == "features" and "erase" not in options:  # `choose_unlike`
+        given, names = given | {"recipe": "scans"}, ["size", "first_steps", "steps", "area", "second_stage_steps"]
     values = given | {name: getattr(recipe, name) for name in names}
     flags = []
     for name, value in (values | {key: value for key, value in options.items() if key not in REMOVED}).items():

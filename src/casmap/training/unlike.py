@@ -21,7 +21,6 @@ from casmap.training.budget import (
 )  # fmt: skip
 from casmap.training.held_out import SETTLED
 from casmap.training.recipes import SCANS, Recipe
-from casmap.training.shipped_fit import Fit
 
 SCALED = ("first_steps", "second_stage_steps")  # what a time limit reduces, down to a quarter
 LEAST = 0.25
@@ -29,11 +28,11 @@ SMALLEST = 96
 
 
 def choose_unlike(
-    photos: PhotoSet, changes: dict[str, Any], fit: Fit, minutes: float | None = None, reporter: Reporter = SILENT
+    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT
 ) -> tuple[Recipe, list[str], StepTimes]:
     """The recipe scans with `changes`, cut to fit into the time, a line about each option, and the times of its steps.
 
-    fit: why the run does not start from the shipped mapping. minutes: default 20.
+    minutes: default 20.
     """
     side = int(statistics.median(min(photos.image(i).shape[:2]) for i in spread_indices(photos, SIZE_PHOTOS)))
     sizes = [size for size in (SCANS.size, 160, SMALLEST) if size <= max(side, SMALLEST)]
@@ -47,21 +46,21 @@ def choose_unlike(
             recipe = SCANS.replace(**{"size": size, "steps": steps} | shorter | changes)
             needed = estimated_seconds(recipe, len(photos), times)
             if needed <= seconds:
-                return recipe, _explain(recipe, changes, fit, side, share), times
+                return recipe, _explain(recipe, changes, side, share), times
     if minutes is not None:
         raise UserError(
             f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to more, or leave it "
             "out."
         )
-    return recipe, _explain(recipe, changes, fit, side, share), times
+    return recipe, _explain(recipe, changes, side, share), times
 
 
-def _explain(recipe: Recipe, changes: dict[str, Any], fit: Fit, side: int, share: float) -> list[str]:
+def _explain(recipe: Recipe, changes: dict[str, Any], side: int, share: float) -> list[str]:
     """A line for each option: name, value and meaning."""
     shorter = "" if share == 1 else "; fewer than usual, to fit into the time"
     f0 = "training steps of the last layers of f(0), if its head alone is not good; the better of both is kept"
     meanings = {
-        "from_scratch": f"the shipped mapping does not fit these photos: {fit}",
+        "from_scratch": "run Algorithm 1, because the shipped mapping does not fit these photos",
         "backbone": "the network of the classifier",
         "size": f"photos are resized to {recipe.size} x {recipe.size} pixels; a typical shorter side has {side}",
         "first_steps": f0 + shorter,
