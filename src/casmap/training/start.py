@@ -49,7 +49,7 @@ def train(
     """Train a mapping on photos with class labels; unset options are chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
-    recipe: paper, quick, photos, seeds, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
+    recipe: paper, quick, photos, seeds, scans, or a TOML or YAML file; a resumed run uses its own. classifier: a file.
     labels: annotations that give the classes of photos in no class folder; their boxes are not used for training.
     split: the split to use if data has several. minutes: choose a recipe that fits into them. options: fields of
     `Recipe`, such as area=0.4 or steps=1000.
