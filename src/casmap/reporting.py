@@ -63,3 +63,15 @@ class Reporter:
 
 
 SILENT = Reporter()
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a readable unit.
+
+    >>> duration(1), duration(90), duration(5400), duration(3 * 86400)
+    ('a second', '1.5 minutes', '1.5 hours', '3.0 days')
+    """
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"

@@ -51,7 +51,8 @@ def test_pretrained_weights_are_chosen_if_they_are_available(tmp_path, monkeypat
     assert (recipe.backbone, recipe.pretrained, recipe.first_lr) == ("lite0", True, 3e-4)
     assert (recipe.masked_in, recipe.freeze_batch_norm, recipe.area) == (PHOTOS.masked_in, True, PHOTOS.area)
     assert lines[0] == "backbone = lite0: the network of the classifier (cpu, pretrained weights)"
-    assert lines[2].startswith("first_steps = 0: fit only the last layer of f(0), the initial classifier")
+    assert lines[2].startswith("first_steps = 240: training steps of f(0), the initial classifier")
+    assert lines[3].startswith("first_if_better = True: train only the last layers of f(0), if its head alone is not")
     assert recipe.algorithm_side == recipe.size  # photos of 12 pixels: no smaller size to explain
     assert not any(line.startswith("algorithm_size") for line in lines)
     assert lines[-1].startswith("second_stage_steps = 600: steps of the second stage, which learns")
@@ -119,6 +120,17 @@ def test_on_a_cpu_the_chosen_run_takes_half_an_hour(monkeypatch) -> None:
     )
 
 
+@pytest.mark.parametrize(("step", "expected"), [(0.5, 240), (1.0, 240), (4.0, 112), (12.0, 0)])
+def test_training_f0_takes_at_most_a_seventh_of_the_time(monkeypatch, step, expected) -> None:
+    monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(step, step, step, step))
+    monkeypatch.setattr(budget, "weights_reachable", lambda backbone: True)
+    few = Many()
+    few.labels = few.labels[:500]
+    recipe, _, _ = choose(few, {**CPU, "backbone": "test_resnet"})
+    assert recipe.first_steps == expected
+    assert choose(few, {**CPU, "backbone": "test_resnet", "first_steps": 7})[0].first_if_better is False
+
+
 class Slow(Many):
     """Photos that take longer to read than the networks take for a step."""
 
@@ -176,8 +188,9 @@ def test_with_weights_a_second_stage_is_chosen_if_possible(monkeypatch, given, s
     # Of 30 minutes: 10,000 forward passes for the head; the second stage, with 256 photos twice for the cut.
     head = 10_000 / 16 * 0.2 / 3 * ((224 / 160) ** 2 if second_stage else 1)
     second = (600 * 0.5 + (600 + 256 / 16) * 0.5) * second_stage
-    assert recipe.steps == int((1800 - head - second) / 0.5)
-    assert recipe.first_steps == 0  # a head is fitted, which takes no steps
+    assert recipe.first_if_better
+    assert recipe.steps == int((1800 - head - second - 240 * 0.4 * 0.2) / 0.5)
+    assert recipe.first_steps == 240  # if the head is not good
 
 
 def test_a_backbone_whose_head_cannot_be_fitted_is_trained_first(monkeypatch) -> None:

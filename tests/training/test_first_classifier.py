@@ -1,5 +1,6 @@
 """f(0): its origin, the sentence that describes it, and errors."""
 
+import json
 import pickle
 import re
 from pathlib import Path
@@ -10,16 +11,19 @@ import timm
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from timm.data.imagenet_info import ImageNetInfo
 
+from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_classifier, save_classifier
+from casmap.models.split import last_layers
 from casmap.training import first_classifier as first
 from casmap.training.checkpoints import read_log
-from casmap.training.first_classifier import WARM_UP, first_classifier, load_backbone, one_cycle
+from casmap.training.first_classifier import WARM_UP, first_classifier, load_backbone, one_cycle, train_first
+from casmap.training.head import accuracy_on, held_out_fifth
 from casmap.training.recipes import QUICK, Recipe
 from casmap.training.run import Run
 
@@ -182,6 +186,113 @@ def test_with_no_steps_only_the_head_is_fitted(tmp_path, photos) -> None:
         if name not in HEAD:
             torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0, check_stride=False)
     assert not (tmp_path / "run" / "classifier-log.csv").exists()
+
+
+class Specks(PhotoSet):
+    """Grey noise with a small speck. pattern: bright above dark, or dark above bright; else bright, or dark."""
+
+    def __init__(self, pattern: bool, count: int = 120) -> None:
+        self.pattern, self.classes = pattern, ["one", "other"]
+        self.names, self.labels = [f"{number}.png" for number in range(count)], np.arange(count) % 2
+
+    def image(self, index: int, least=None) -> np.ndarray:
+        rng, label = np.random.default_rng(index), self.labels[index]
+        image = rng.normal(110, 30 if self.pattern else 20, (32, 32))
+        row, column = rng.integers(2, 22, 2)
+        if self.pattern:
+            image[row : row + 6, column : column + 5] += (140 * label - 70) * np.repeat([1, -1], 3)[:, None]
+        else:
+            image[row : row + 8, column : column + 8] += 220 * label - 110
+        return np.repeat(image.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+@pytest.fixture(scope="module")
+def blind(tmp_path_factory) -> Path:
+    """Weights of a backbone whose trunk knows the pattern of the specks, and whose later filters are all alike."""
+    folder = tmp_path_factory.mktemp("blind")
+    torch.manual_seed(3)
+    classifier = Classifier("test_resnet", 2)
+    recipe = RECIPE.replace(batch=16, first_lr=3e-3, smallest_crop=0.8)
+    assert train_first(classifier, Specks(True), Run(folder / "run", recipe), 120) > 0.9
+    with torch.no_grad():
+        for weights in last_layers(classifier):
+            if weights.ndim > 1:
+                weights.fill_(1 / weights[0].numel())
+    save_file(
+        {name: one.contiguous() for name, one in classifier.network.state_dict().items()}, folder / "w.safetensors"
+    )
+    return folder / "w.safetensors"
+
+
+def _if_better(folder: Path, weights: Path, pattern: bool = True, rate: float = 3e-3):
+    recipe = RECIPE.replace(
+        weights=str(weights), batch=16, first_steps=80, first_lr=rate, smallest_crop=0.8, first_if_better=True
+    )
+    found = _first(Specks(pattern), folder / "run", recipe)
+    return *found, (folder / "run" / "run.log").read_text().splitlines()[1]
+
+
+def test_where_a_head_fails_and_training_succeeds_the_trained_one_is_kept(tmp_path, blind) -> None:
+    classifier, origin, line = _if_better(tmp_path, blind)
+    found = re.fullmatch(
+        r"Accuracy of f\(0\) on a held-out fifth: head alone (\d+)%, last layers trained (\d+)%; "
+        r"the trained one is kept\.",
+        line,
+    )
+    head, trained = map(int, found.groups())
+    assert head < 75 < trained
+    assert origin.endswith(
+        f"its head fitted to the photos ({head}% accuracy on a held-out fifth) and trained on the photos for 80 steps "
+        f"({trained}% accuracy on the fifth)."
+    )
+    photos = Specks(True)
+    aside = held_out_fifth(photos.labels)
+    assert accuracy_on(classifier, photos, aside, RECIPE.size, torch.device("cpu")) == pytest.approx(
+        trained / 100, abs=0.01
+    )
+
+
+def test_only_the_last_layers_are_trained_and_all_can_learn_later(tmp_path, blind) -> None:
+    classifier, _, _ = _if_better(tmp_path, blind)
+    before, last = load_file(blind), {id(weights) for weights in last_layers(classifier)}
+    changed = {name for name, one in classifier.network.state_dict().items() if not torch.equal(one, before[name])}
+    assert changed == {name for name, one in classifier.network.named_parameters() if id(one) in last}
+    assert all(weights.requires_grad for weights in classifier.parameters())
+
+
+def test_what_training_does_not_improve_keeps_the_head_alone(tmp_path, blind) -> None:
+    classifier, origin, line = _if_better(tmp_path, blind, rate=1e-9)
+    assert line.endswith("; the head alone is kept.")
+    assert origin.endswith("accuracy on a held-out fifth).")
+    before = load_file(blind)
+    changed = {name for name, one in classifier.network.state_dict().items() if not torch.equal(one, before[name])}
+    assert changed == HEAD
+
+
+def test_where_the_head_is_good_nothing_is_trained(tmp_path, blind) -> None:
+    _, origin, line = _if_better(tmp_path, blind, pattern=False)
+    assert re.fullmatch(
+        r"Only the head of f\(0\) is fitted: it has \d+% accuracy on a held-out fifth, a guess 50%\.", line
+    )
+    assert origin.endswith("accuracy on a held-out fifth).")
+    assert not (tmp_path / "run" / "classifier-log.csv").exists()
+
+
+def test_a_stopped_choice_resumes_with_the_same_result(tmp_path, blind) -> None:
+    """The run is stopped after the last layers were trained, before they are compared with the head."""
+    whole, origin, _ = _if_better(tmp_path, blind)
+    recipe = Recipe().replace(**json.loads((tmp_path / "run" / "recipe.json").read_text()))
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first, "accuracy_on", stop)
+        with pytest.raises(KeyboardInterrupt):
+            _first(Specks(True), tmp_path / "stopped", recipe)
+    resumed, same = _first(Specks(True), tmp_path / "stopped", recipe, resume=True)
+    assert same == origin
+    assert _equal(resumed, whole)
 
 
 def test_random_weights_must_be_trained(tmp_path, photos) -> None:

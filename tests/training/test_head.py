@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 from casmap.data.batches import normalised
 from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
-from casmap.training import first_classifier as head
-from casmap.training.first_classifier import L2, _balanced_sample, _best_linear, fit_head
+from casmap.training import head
+from casmap.training.head import L2, _balanced_sample, _best_linear, fit_head
 from casmap.training.recipes import QUICK
 from casmap.training.run import Run
 

@@ -247,7 +247,7 @@ def test_a_file_that_is_no_text_is_one_sentence(tmp_path) -> None:
 
 def test_a_recipe_that_does_not_exist_is_one_sentence() -> None:
     with pytest.raises(
-        UserError, match="There is no recipe 'slow': choose paper, quick, photos, seeds, or a TOML or YAML file"
+        UserError, match="There is no recipe 'slow': choose paper, quick, photos, seeds, scans, or a TOML or YAML file"
     ):
         read_recipe("slow")
 

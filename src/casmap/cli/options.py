@@ -13,7 +13,8 @@ from casmap.training.options_of_0_1_0 import REMOVED, RENAMED
 from casmap.training.recipes import CHOICES, GROUPS, Recipe
 
 RecipeName = Annotated[
-    str | None, typer.Option(help="paper, quick, photos, seeds, or a TOML or YAML file (default: chosen automatically)")
+    str | None,
+    typer.Option(help="paper, quick, photos, seeds, scans, or a TOML or YAML file (default: chosen automatically)"),
 ]
 Out = Annotated[Path, typer.Option(help="folder to write to")]
 Data = Annotated[

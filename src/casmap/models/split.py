@@ -96,6 +96,21 @@ def split(classifier: Classifier) -> tuple[Trunk, Tail]:
         return Trunk(classifier, indices[-1]), Tail(layers, _linear_head(layers, values[last], logits))
 
 
+def last_layers(classifier: Classifier) -> list[nn.Parameter]:
+    """The weights of the layers after the trunk, the classifier's own; all its weights if it cannot be split.
+
+    >>> f = Classifier("test_resnet", classes=5)
+    >>> len(last_layers(f)), len(list(f.parameters()))
+    (11, 47)
+    """
+    own = dict(classifier.network.named_parameters())
+    try:
+        _, tail = split(classifier)
+    except UnsupportedBackbone:
+        return list(own.values())
+    return [own[name] for name, _ in tail.layers.named_parameters()]
+
+
 def _unsupported(classifier: Classifier) -> UnsupportedBackbone:
     return UnsupportedBackbone(
         f"{classifier.backbone} cannot be split after its features of stride {STRIDE}: choose another backbone, such "

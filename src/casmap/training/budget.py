@@ -20,24 +20,25 @@ from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier, find_device, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, duration
 from casmap.training.algorithm import casm
-from casmap.training.first_classifier import HEAD_PHOTOS, has_linear_head
+from casmap.training.head import HEAD_PHOTOS, has_linear_head
 from casmap.training.held_out import FEWEST
 from casmap.training.loop import set_up
 from casmap.training.pseudo_masks import CUT_PHOTOS, cam_sizes, teacher_sizes
-from casmap.training.recipes import PHOTOS, QUICK, Recipe
+from casmap.training.recipes import PHOTOS, QUICK, SCANS, Recipe
 from casmap.training.second_stage import has_cam, step_both, step_decoder
 
 TIME_LIMIT = 1800.0  # seconds: of a chosen run on a CPU
 SHORT_LIMIT, FEW_PHOTOS = 1200.0, 1000  # seconds of a run with fewer photos than that
 MIN_STEPS, MAX_STEPS, MAX_EPOCHS = 200, 140_000, 30
+FIRST_STEPS, MIN_FIRST_STEPS, FIRST_SHARE = SCANS.first_steps or 0, 60, 0.15  # of f(0); the share of the time limit
 SIZE_PHOTOS, READ_PHOTOS = 50, 8  # photos whose size is read; photos whose reading is timed
-DAY = 86400.0
 INPAINTING = 0.05  # seconds for a photo
 SMALLEST = 96  # side of the images to which a time limit may reduce them
 MIN_SECOND_STAGE = 100  # steps to which a time limit may reduce the second stage
 FORWARD = 1 / 3  # the time of a forward pass relative to a training step
+GENTLE = 0.4  # the time of a step that trains only the last layers of f(0), relative to a training step
 SLOW_STEP, FEW = 5.0, 4  # seconds of a step above which only a few images of a batch are timed
 
 
@@ -71,6 +72,10 @@ class StepTimes:
         measured = min(MOST, aside if aside >= FEWEST else photos)
         measured += min(MOST_AGREEMENT, measured)
         return 9 * self.head(recipe, photos) / min(photos, HEAD_PHOTOS) * measured + 4 * INPAINTING * measured
+
+    def first_step(self, recipe: Recipe) -> float:
+        """Seconds for one step of training f(0)."""
+        return self.first * (GENTLE if recipe.first_if_better else 1.0)
 
     def head(self, recipe: Recipe, photos: int) -> float:
         """Seconds for fitting the head of f(0): one forward pass of each photo at the mapping's size."""
@@ -111,8 +116,14 @@ def choose(
     base = base.replace(**{name: value for name, value in changes.items() if name != "steps"})
     times = time_training(base, photos, reporter)
     fits_head = pretrained and has_linear_head(Classifier(backbone, 2))
-    first = changes.get("first_steps", 0 if fits_head else None)  # None: as many as steps of Algorithm 1
-    fixed = times.first * (first or 0) + times.verdict(base, len(photos))
+    first: int | None
+    if fits_head and "first_steps" not in changes:  # the better f(0): its head alone, or its last layers trained
+        base = base.replace(first_if_better=True)
+        affordable = int(FIRST_SHARE * seconds / times.first_step(base))
+        first = min(FIRST_STEPS, affordable) if fast or affordable >= MIN_FIRST_STEPS else 0
+    else:
+        first = changes.get("first_steps")  # None: as many as steps of Algorithm 1
+    fixed = times.first_step(base) * (first or 0) + times.verdict(base, len(photos))
     fixed += times.head(base, len(photos)) if fits_head else 0.0
     second_stage = times.second_stage(base, len(photos))
     if not fast and second_stage > max(0.0, (seconds - fixed) / 2) and "second_stage_steps" not in changes:
@@ -130,7 +141,7 @@ def choose(
     limit = min(limits, key=lambda name: limits[name])
     steps, limit = (limits[limit], limit) if limits[limit] >= MIN_STEPS else (MIN_STEPS, "the minimum")
     steps = steps if changes.get("steps") is None else changes["steps"]
-    chosen = {"steps": steps, "first_steps": 0 if fits_head else steps, "period": max(1, min(100, steps // 30))}
+    chosen = {"steps": steps, "first_steps": steps if first is None else first, "period": max(1, min(100, steps // 30))}
     recipe = base.replace(**chosen | {name: changes[name] for name in chosen if name in changes})
     if minutes is not None and (needed := fixed + each * recipe.total_steps(len(photos))) > 1.01 * seconds:
         if size > SMALLEST and "size" not in changes:
@@ -154,9 +165,12 @@ def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -
         "backbone": "the network of the classifier",
         "size": f"photos are resized to {recipe.size} x {recipe.size} pixels",
         "first_steps": f"training steps of {f0}" if recipe.first_steps else f"fit only the last layer of {f0}",
+        "first_if_better": "train only the last layers of f(0), if its head alone is not good; keep the better of both",
         "steps": "steps of Algorithm 1, which trains the classifier and the mapping in turn",
         "thinning": "earlier classifiers that the masks must mislead too",
     }
+    if not (recipe.first_if_better and recipe.first_steps):
+        del meanings["first_if_better"]
     if (every := recipe.thinning.removeprefix("L")).isdecimal():
         meanings["thinning"] += f"; {recipe.thinning} keeps the classifier of every {every}th step"
         often = "every step" if recipe.period == 1 else f"one step in {recipe.period}"
@@ -186,7 +200,7 @@ def estimate_duration(
     seconds = estimated_seconds(recipe, len(photos), times, trains_first)
     step = f" ({times.algorithm:.2f} s per step of Algorithm 1)" if recipe.total_steps(len(photos)) else ""
     reporter.message(f"Estimated time: about {duration(seconds)}{step}.")
-    if seconds > DAY:
+    if seconds > 86400:
         reporter.warning(
             "Training will take days on this machine. A smaller backbone or size, fewer steps or the recipe quick are "
             f"faster. A stopped run continues with {option('resume', True)}."
@@ -199,7 +213,7 @@ def estimated_seconds(recipe: Recipe, photos: int, times: StepTimes, trains_firs
     seconds = times.algorithm * recipe.total_steps(photos) + times.second_stage(recipe, photos)
     seconds += times.verdict(recipe, photos)
     if trains_first:
-        seconds += times.first * recipe.total_first_steps(photos)
+        seconds += times.first_step(recipe) * recipe.total_first_steps(photos)
         if recipe.pretrained or recipe.weights is not None:
             seconds += times.head(recipe, photos)
     return seconds
@@ -270,18 +284,6 @@ def time_step(recipe: Recipe, classes: int) -> StepTimes:
         if seconds[1] >= SLOW_STEP:
             break
     return StepTimes(*(seconds[1:] if recipe.masks_from is None else [0.0, *seconds[1:]]))
-
-
-def duration(seconds: float) -> str:
-    """Seconds in a readable unit.
-
-    >>> duration(1), duration(90), duration(5400), duration(3 * 86400)
-    ('a second', '1.5 minutes', '1.5 hours', '3.0 days')
-    """
-    for unit, length in (("days", DAY), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
 
 
 def spread_indices(photos: PhotoSet, most: int) -> list[int]:

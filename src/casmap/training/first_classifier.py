@@ -1,34 +1,34 @@
 """f(0), the initial classifier: given as a file, taken from pretrained weights, or trained on the photos."""
 
+import copy
 import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from timm.data.imagenet_info import ImageNetInfo
-from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from casmap.data.batches import Batches, normalised, whole_photos
-from casmap.data.photos import PhotoSet, ranks_in_class
+from casmap.data.batches import Batches
+from casmap.data.photos import PhotoSet, Subset
 from casmap.errors import UserError, option
 from casmap.inference.mapper import SHIPPED
 from casmap.models.backbones import source_of, weights_reachable
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.files import load_classifier, read_tensors, save_classifier
 from casmap.models.onnx_training import load_trainable
+from casmap.models.split import last_layers
 from casmap.training.checkpoints import Checkpoints, Resumable, Row
+from casmap.training.head import HeadInputs, accuracy_on, has_linear_head, head_inputs, held_out_fifth
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
 
 HINT_BELOW, WARN_BELOW = 0.8, 0.5  # accuracies of f(0) below which a hint and a warning are printed
+GOOD_HEAD = 0.2  # share of the errors of guessing up to which a head is good: with first_if_better, no layer is trained
 HINT_STEPS = 480  # first_steps that the hint suggests
+GENTLE_CROP = 0.6  # smallest crop of gentle training
 CHECKPOINT, LOG = "classifier-checkpoint", "classifier-log"
-L2 = 0.02
-HEAD_PHOTOS = 10_000  # maximum number of photos that the head is fitted to
-BATCH, ITERATIONS = 32, 100  # photos in a forward pass; iterations of L-BFGS
 WARM_UP = 0.15  # share of the steps in which the learning rate rises
 
 
@@ -72,15 +72,23 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
         raise UserError(
             f"f(0), {recipe.backbone} with {source}, must be trained: set {option('first_steps', HINT_STEPS)}."
         )
+    chooses = recipe.first_if_better and fits_head and steps > 0
     parts = ["its head fitted to the photos"] * fits_head + [f"trained on the photos for {steps} steps"] * bool(steps)
-    run.message(f"Initial classifier: {origin}{' and '.join(parts)}.")
+    run.message(f"Initial classifier: {origin}{' and, if better, '.join(parts) if chooses else ' and '.join(parts)}.")
+    accuracy, inputs = None, None
     if fits_head:
         to_device(classifier, run.device)
-        accuracy = fit_head(classifier, photos, recipe.size, run) if run.processes.first else None
+        first = run.processes.first
+        inputs = head_inputs(classifier, photos, recipe.size, run.device, run.reporter) if first else None
+        accuracy = inputs.fit(classifier) if inputs else None
         run.processes.wait()
         run.processes.broadcast_weights(classifier)
         parts[0] += "" if accuracy is None else f" ({accuracy:.0%} accuracy on a held-out fifth)"
-    if steps:
+    if chooses:
+        classifier, trained = keep_better(classifier, inputs, accuracy, photos, run, steps)
+        accuracy = accuracy if trained is None else trained
+        parts[1:] = [] if trained is None else [f"{parts[1]} ({trained:.0%} accuracy on the fifth)"]
+    elif steps:
         accuracy = train_first(classifier, photos, run, steps)
         parts[-1] += f" to {accuracy:.0%} training accuracy"
     if not steps and accuracy is not None and accuracy < HINT_BELOW:
@@ -166,92 +174,55 @@ def load_backbone(classifier: Classifier, path: str) -> list[str]:
     return missing
 
 
-def has_linear_head(classifier: Classifier) -> bool:
-    """Whether a backbone ends in one linear layer.
+def keep_better(
+    classifier: Classifier, inputs: HeadInputs | None, accuracy: float | None, photos: PhotoSet, run: Run, steps: int
+) -> tuple[Classifier, float | None]:
+    """The classifier, or a copy whose last layers are trained: the one with the higher accuracy on a held-out fifth.
 
-    >>> has_linear_head(Classifier("test_resnet", 2)), has_linear_head(Classifier("torchvision/mobilenet_v2", 2))
-    (True, False)
+    accuracy: that of the classifier, whose head is fitted. If it makes at most a fifth of the errors of always guessing
+    the most frequent class, nothing is trained. inputs: of that head; only the first process has them. The copy starts
+    from the head that was measured and never sees the fifth. Returns its accuracy, or None if the classifier is kept.
     """
-    if classifier.stage_indices is None or not isinstance(head := classifier.network.get_classifier(), nn.Linear):
-        return False
-    image = torch.zeros(1, 3, classifier.side, classifier.side, device=head.weight.device)
-    with torch.no_grad():
-        logits, _, last = classifier.eval().forward_features(image)
-        inputs = classifier.network.forward_head(last, pre_logits=True)
-        return inputs.shape[1:] == (head.in_features,) and torch.allclose(head(inputs), logits, rtol=1e-3, atol=1e-3)
+    head = float(run.processes.broadcast(b"nan" if accuracy is None else str(accuracy).encode()))
+    guessed = float(np.bincount(photos.labels).max() / len(photos))
+    if not 1 - head > GOOD_HEAD * (1 - guessed):  # also if nothing could be held out
+        shown = "" if math.isnan(head) else f": it has {head:.0%} accuracy on a held-out fifth, a guess {guessed:.0%}"
+        run.message(f"Only the head of f(0) is fitted{shown}.")
+        return classifier, None
+    aside = held_out_fifth(photos.labels)
+    trained = copy.deepcopy(classifier)
+    if inputs is not None:
+        inputs.fit(trained, everything=False)
+    train_first(trained, Subset(photos, np.setdiff1d(np.arange(len(photos)), aside)), run, steps, gently=True)
+    after = accuracy_on(trained, photos, aside, run.recipe.size, run.device) if run.processes.first else 0.0
+    after = float(run.processes.broadcast(str(after).encode()))
+    kept = "the trained one is kept" if after > head else "the head alone is kept"
+    run.message(
+        f"Accuracy of f(0) on a held-out fifth: head alone {head:.0%}, last layers trained {after:.0%}; {kept}."
+    )
+    return (trained, after) if after > head else (classifier, None)
 
 
-def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float | None:
-    """Fit the best linear head; returns the accuracy, on a held-out fifth, of a head fitted to the other photos.
+def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int, gently: bool = False) -> float:
+    """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps.
 
-    min over W, b of  CE(W z + b, y) + L2 / 2 |W|^2    z: features of whole photos before the head, with deviation 1
-
-    Training a random head would damage a pretrained backbone: docs/experiments.md. Returns None if no class has five
-    photos, so that none can be held out.
+    gently: train only the layers after the trunk (`models.split`), keep the batch norms' statistics, and crop less, so
+    that small objects stay in the crops.
     """
-    chosen, ranks = _balanced_sample(photos.labels, HEAD_PHOTOS)
-    labels = torch.from_numpy(photos.labels[chosen]).to(run.device)
-    to_device(classifier, run.device).eval()
-    computed = []
-    label, total = "Fitting the head of f(0)", -(-len(chosen) // BATCH)
-    with torch.no_grad(), run.reporter.progress(label, total, lasting=True) as advance:
-        for _, (arrays,) in whole_photos(photos, chosen, (size,), BATCH):
-            images = normalised(arrays, classifier.mean, classifier.std).to(run.device)
-            *_, last = classifier.forward_features(images)
-            computed.append(classifier.network.forward_head(last, pre_logits=True))
-            advance()
-    features = torch.cat(computed)
-    scale = features.std().clamp_min(1e-6)
-    features /= scale
-    held_out = torch.from_numpy(ranks % 5 == 4).to(run.device)
-    weight, bias = _best_linear(features[~held_out], labels[~held_out], classifier.classes)
-    correct = (features[held_out] @ weight.T + bias).argmax(dim=1) == labels[held_out]
-    weight, bias = _best_linear(features, labels, classifier.classes)
-    head = classifier.network.get_classifier()
-    with torch.no_grad():
-        head.weight.copy_(weight / scale)
-        head.bias.copy_(bias)
-    return float(correct.float().mean()) if held_out.any() else None
-
-
-def _balanced_sample(labels: npt.NDArray[np.int64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Choose at most `most` photos: the first of each class, then the second, and so on.
-
-    Returns the indices of the photos, ascending, and the rank of each within its class.
-    """
-    ranks = ranks_in_class(labels)
-    chosen = np.sort(np.lexsort((labels, ranks))[:most])
-    return chosen, ranks[chosen]
-
-
-def _best_linear(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """W (classes, K) and b (classes,) of the logistic regression of labels (n,) on features (n, K)."""
-    weight = torch.zeros(classes, features.shape[1], device=features.device, requires_grad=True)
-    bias = torch.zeros(classes, device=features.device, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
-
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = cross_entropy(features @ weight.T + bias, labels) + L2 / 2 * weight.square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return weight.detach(), bias.detach()
-
-
-def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) -> float:
-    """Train f(0) with AdamW, a warm-up and a cosine decay; returns the accuracy over the last tenth of the steps."""
     recipe, device, processes = run.recipe, run.device, run.processes
     # The batch norms of the shipped encoder have no statistics: its export folded them into the convolutions.
-    processes.with_sync_batch_norms(to_device(classifier, device)).train(recipe.from_scratch)
+    processes.with_sync_batch_norms(to_device(classifier, device)).train(recipe.from_scratch and not gently)
     batches = Batches(
         photos, recipe.algorithm_side, recipe.batch, classifier.mean, classifier.std,
-        seed=recipe.seed + 1, smallest_crop=recipe.smallest_crop, flip=recipe.flip,
+        seed=recipe.seed + 1, smallest_crop=max(recipe.smallest_crop, GENTLE_CROP if gently else 0), flip=recipe.flip,
         rank=processes.rank, ranks=processes.ranks,
     )  # fmt: skip
     processes.broadcast_weights(classifier)
-    optimizer = torch.optim.AdamW(classifier.parameters(), recipe.first_lr, weight_decay=recipe.first_decay)
+    trained = last_layers(classifier) if gently else list(classifier.parameters())
+    classifier.requires_grad_(False)
+    for weights in trained:
+        weights.requires_grad_(True)
+    optimizer = torch.optim.AdamW(trained, recipe.first_lr, weight_decay=recipe.first_decay)
     stage = Resumable(run, CHECKPOINT, LOG, steps, option("first_lr"), classifier=classifier, optimizer=optimizer)
 
     def take_steps() -> Iterator[Row]:
@@ -263,7 +234,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) 
             loss = cross_entropy(logits, labels, label_smoothing=0.1)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            processes.average_gradients(classifier.parameters())
+            processes.average_gradients(trained)
             optimizer.step()
             processes.average_statistics(classifier)
             correct = (logits.argmax(dim=1) == labels).float().mean()
@@ -272,6 +243,7 @@ def train_first(classifier: Classifier, photos: PhotoSet, run: Run, steps: int) 
 
     note = "loss {loss:.3f}, accuracy {accuracy:.2f}"
     rows = stage.run_steps("Training f(0)", batches, take_steps(), lambda row: note.format(**row))
+    classifier.requires_grad_(True)
     last = rows[-max(1, steps // 10) :]
     return float(sum(row["accuracy"] for row in last) / len(last))
 

@@ -108,6 +108,9 @@ class Recipe:
 
     first_steps: int | None = _option(
         None, "steps of training f(0), the initial classifier (0: only fit its head; default: first_epochs)", 0, 10**9)
+    first_if_better: bool = _option(
+        False, "first_steps only if the head alone is not good: then keep the better of both, by their accuracy on a "
+        "held-out fifth")
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)
     first_decay: float = _option(0.05, "weight decay of f(0)", 0, 100)
@@ -237,7 +240,12 @@ PHOTOS = Recipe(
 SEEDS = dataclasses.replace(
     PHOTOS, masks_from="shipped", pseudo_masks="seeds", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
 )
-RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "seeds": SEEDS}
+# Images unlike photos, with small objects, such as ultrasound scans: entry 60 of docs/experiments.md.
+SCANS = dataclasses.replace(
+    PHOTOS, erase="features", area=0.15, steps=160, period=8, drop_every=0.6, size=224, algorithm_size=None,
+    smallest_crop=0.5, pseudo_masks="seeds", second_stage_steps=100, first_steps=240, first_if_better=True,
+)  # fmt: skip
+RECIPES = {"paper": PAPER, "quick": QUICK, "photos": PHOTOS, "seeds": SEEDS, "scans": SCANS}
 
 
 def read_recipe(name_or_file: str) -> Recipe:

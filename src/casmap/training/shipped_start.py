@@ -15,8 +15,8 @@ from casmap.inference.mapper import SHIPPED
 from casmap.models.backbones import weights_reachable
 from casmap.models.classifier import find_device
 from casmap.models.onnx_network import load_onnx
-from casmap.reporting import SILENT, Reporter
-from casmap.training.budget import StepTimes, duration, estimated_seconds, time_training
+from casmap.reporting import SILENT, Reporter, duration
+from casmap.training.budget import StepTimes, estimated_seconds, time_training
 from casmap.training.recipes import SEEDS, Recipe
 
 STEPS, MIN_STEPS = 60, 10

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from casmap.training.options_of_0_1_0 import REMOVED, current_names
 from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
 from casmap.training.second_stage import check_has_cam
+from casmap.training.shipped_fit import measure_fit
 from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped
+from casmap.training.unlike import choose_unlike
 
 Source = str | os.PathLike[str]
 
@@ -46,7 +49,7 @@ def train(
     """Train a mapping on photos with class labels; unset options are chosen for the photos and this machine.
 
     data: a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or "scenes[:options]". out: the run's folder.
-    recipe: paper, quick, photos, seeds, or a TOML or YAML file; a resumed run uses its own. classifier: f(0), a file.
+    recipe: paper, quick, photos, seeds, scans, or a TOML or YAML file; a resumed run uses its own. classifier: a file.
     labels: annotations that give the classes of photos in no class folder; their boxes are not used for training.
     split: the split to use if data has several. minutes: choose a recipe that fits into them. options: fields of
     `Recipe`, such as area=0.4 or steps=1000.
@@ -139,7 +142,7 @@ def _prepare(
         if given is None:
             wanted = options | ({"held_out": share} if share else {})
             if processes.ranks == 1 and starts_from_shipped(photos, options):
-                recipe, explanations, times = choose_from_shipped(photos, wanted, minutes, reporter)
+                recipe, explanations, times = _shipped_or_unlike(photos, wanted, minutes, reporter)
             else:
                 recipe, explanations, times = choose(photos, wanted, reporter, minutes)
             reporter.message("Options chosen for these photos and this machine:")
@@ -158,6 +161,24 @@ def _prepare(
         run = Run(folder, recipe, resume=resume, processes=processes, reporter=reporter)
         run.warnings += warnings
         yield photos, held_out, run, times
+
+
+def _shipped_or_unlike(
+    photos: PhotoSet, changes: dict[str, Any], minutes: float | None, reporter: Reporter
+) -> tuple[Recipe, list[str], StepTimes]:
+    """The recipe that starts from the shipped mapping, or another one if a try shows that it does not fit the photos.
+
+    The try counts as part of the minutes.
+    """
+    begun = time.monotonic()
+    fit = measure_fit(photos, changes.get("seed", 0), changes.get("device", "auto"), reporter)
+    if minutes is not None:
+        minutes -= (time.monotonic() - begun) / 60
+    if fit is not None:
+        reporter.message(f"The shipped mapping {'fits' if fit.fits else 'does not fit'} these photos: {fit}.")
+    if fit is None or fit.fits or changes.get("from_scratch") is False:
+        return choose_from_shipped(photos, changes, minutes, reporter)
+    return choose_unlike(photos, changes, minutes, reporter)
 
 
 def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
@@ -211,6 +232,8 @@ def _flags(recipe: Recipe, given: dict[str, Any], options: dict[str, Any]) -> st
     names = ["backbone", "size", "steps", "second_stage_steps", "area" if recipe.area is not None else "lambda_r"]
     if recipe.masks_from is not None:  # no Algorithm 1: an option of it would start one
         names = ["backbone", "size", "second_stage_steps"]
+    elif recipe.erase == "features" and "erase" not in options:  # `choose_unlike`
+        given, names = given | {"recipe": "scans"}, ["size", "first_steps", "steps", "area", "second_stage_steps"]
     values = given | {name: getattr(recipe, name) for name in names}
     flags = []
     for name, value in (values | {key: value for key, value in options.items() if key not in REMOVED}).items():
