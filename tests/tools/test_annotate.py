@@ -210,6 +210,18 @@ class Messages(Reporter):
         self.messages.append(text)
 
 
+def test_nested_folders_that_train_would_name_otherwise_are_told(photos, tmp_path) -> None:
+    for number, folder in enumerate(("cat/2023", "cat/2024", "dog/2023")):
+        (tmp_path / "nest" / folder).mkdir(parents=True)
+        shutil.copy(photos / NAMES[0] / "0.jpg", tmp_path / "nest" / folder / f"{number}.jpg")
+    said = Messages()
+    annotate(tmp_path / "nest", format="coco", out=tmp_path / "out", reporter=said)
+    told = "Classes are the names of the innermost folders (2023, 2024). casmap train takes the first ones (cat, dog)."
+    assert told in said.messages
+    annotate(photos, format="coco", out=tmp_path / "flat", reporter=(quiet := Messages()))
+    assert not any("innermost" in message for message in quiet.messages)
+
+
 @pytest.mark.parametrize(("sources", "names"), [
     ([""], {f"{name}/{n}.jpg" for name in NAMES for n in (0, 1)}),
     ([NAMES[0]], {"0.jpg", "1.jpg"}),

@@ -94,6 +94,8 @@ def annotate(
         if classes == "folder" and loose:
             many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
             reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
+        if classes == "folder":
+            tell_of_nested_folders(names.values(), reporter)
         labelled: list[Labelled] = []
         for one in made:
             labelled += [one] if isinstance(one, Labelled) else []
@@ -135,3 +137,15 @@ def _by_maps(
             yield str(error)
         except Exception as error:  # MemoryError, or OpenCV's
             yield str(unusable(path, error))
+
+
+def tell_of_nested_folders(names: Iterable[Path], reporter: Reporter) -> None:
+    """Say so if photos of one class folder, as `casmap train` understands it, get several classes here."""
+    nested = [name for name in names if len(name.parts) > 2]
+    inner, first = {name.parent.name for name in nested}, {name.parts[0] for name in nested}
+    if len(inner) > 1 and inner != first:
+        shown = [written(", ".join(sorted(some)[:3])) + ", ..." * (len(some) > 3) for some in (inner, first)]
+        reporter.message(
+            f"Classes are the names of the innermost folders ({shown[0]}). "
+            f"casmap train takes the first ones ({shown[1]})."
+        )

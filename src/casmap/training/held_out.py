@@ -102,7 +102,7 @@ def judge_file(
         )
         if measured.agreement is not None:
             run.message(measured.agreement.sentence)
-        warnings = [*doubts, *_unsettled(training["steps"]), *plain(run.warnings)]
+        warnings = [*doubts, *_too_few(len(photos)), *_unsettled(training["steps"]), *plain(run.warnings)]
         judgement = with_warnings(measured.judge(), warnings)
         judgement.numbers["held out"] = held_out is not None
         save_mapping(path, network.cpu(), about | {"verdict": judgement.to_json()})
@@ -177,6 +177,15 @@ def write_summary(run: Run, judgement: Judgement, training: dict[str, Any], seco
         "warnings": run.warnings, "recipe": run.recipe.options(),
     }  # fmt: skip
     write_whole(run.folder / SUMMARY, json.dumps(content, indent=2) + "\n")
+
+
+def _too_few(photos: int) -> list[str]:
+    """The doubt about a run with so few training photos that their masks tell nothing.
+
+    >>> _too_few(2), _too_few(10)
+    (['2 photos are too few to judge the masks: add some.'], [])
+    """
+    return [f"{photos} photos are too few to judge the masks: add some."] if photos < FEWEST else []
 
 
 def _unsettled(steps: int) -> list[str]:
