@@ -11,9 +11,7 @@ from casmap.data.batches import normalised
 from casmap.data.scenes import Scenes
 from casmap.models.classifier import Classifier
 from casmap.training import head
-from casmap.training.head import L2, _balanced_sample, _best_linear, fit_head
-from casmap.training.recipes import QUICK
-from casmap.training.run import Run
+from casmap.training.head import L2, _balanced_sample, _best_linear, head_inputs
 
 SIZE = 64
 
@@ -42,23 +40,27 @@ def _accuracy(classifier: Classifier, photos: Scenes) -> float:
     return float(np.mean(seen.numpy() == photos.labels))
 
 
-def test_the_head_is_fitted_and_the_backbone_stays(classifier, tmp_path) -> None:
+def fit_head(classifier: Classifier, photos: Scenes, size: int) -> float | None:
+    return head_inputs(classifier, photos, size, torch.device("cpu")).fit(classifier)
+
+
+def test_the_head_is_fitted_and_the_backbone_stays(classifier) -> None:
     photos = Scenes(classes=4, photos=60, size=SIZE)
     before = {name: tensor.clone() for name, tensor in classifier.network.state_dict().items()}
     assert _accuracy(classifier, photos) < 0.5
-    share = fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
+    share = fit_head(classifier, photos, SIZE)
     after = classifier.network.state_dict()
     assert {name for name in after if not torch.equal(after[name], before[name])} == {"fc.weight", "fc.bias"}
     assert _accuracy(classifier, photos) > 0.7  # even on a random backbone
     assert 0.25 <= share < _accuracy(classifier, photos)  # honest: on photos that it was not fitted to
 
 
-def test_of_very_many_photos_only_some_are_used(classifier, tmp_path, monkeypatch) -> None:
+def test_of_very_many_photos_only_some_are_used(classifier, monkeypatch) -> None:
     monkeypatch.setattr(head, "HEAD_PHOTOS", 10)
     photos, opened = Scenes(classes=4, photos=36, size=SIZE), []
     real = photos.image
     monkeypatch.setattr(photos, "image", lambda index, least=None: opened.append(index) or real(index, least))
-    fit_head(classifier, photos, SIZE, Run(tmp_path, QUICK))
+    fit_head(classifier, photos, SIZE)
     assert sorted(opened) == list(range(10))  # two or three of each class: scenes go round the classes
 
 
@@ -74,8 +76,8 @@ def test_no_class_is_left_out_before_another_has_two_more(labels: list[int], mos
             assert all(taken.count(other) <= taken.count(label) + 1 for other in set(labels))
 
 
-def test_the_fifth_is_held_out_of_every_class(classifier, tmp_path) -> None:
+def test_the_fifth_is_held_out_of_every_class(classifier) -> None:
     torch.manual_seed(0)
     many = Classifier("test_resnet", 5).eval()
-    assert fit_head(many, Scenes(classes=5, photos=100, size=SIZE), SIZE, Run(tmp_path, QUICK)) > 0.2
-    assert fit_head(classifier, Scenes(classes=4, photos=16, size=SIZE), SIZE, Run(tmp_path, QUICK)) is None
+    assert fit_head(many, Scenes(classes=5, photos=100, size=SIZE), SIZE) > 0.2
+    assert fit_head(classifier, Scenes(classes=4, photos=16, size=SIZE), SIZE) is None

@@ -53,7 +53,7 @@ DEATHS = {
 KILLER = """
 import json, os, signal, sys
 import casmap.models.files as files
-import casmap.training.first_classifier as head
+import casmap.training.head as head
 import casmap.training.checkpoints as log
 import casmap.training.loop as trainer
 import casmap.training.pseudo_masks as pseudo_masks

@@ -12,7 +12,6 @@ from casmap.data.batches import normalised, whole_photos
 from casmap.data.photos import PhotoSet, ranks_in_class
 from casmap.models.classifier import Classifier, to_device
 from casmap.reporting import SILENT, Reporter
-from casmap.training.run import Run
 
 Indices = npt.NDArray[np.int64]
 
@@ -56,6 +55,8 @@ class HeadInputs:
         everything: fit to all photos; if not, the head is the one that was measured. None if nothing is held out.
 
             min over W, b of  CE(W z + b, y) + L2 / 2 |W|^2
+
+        Training a random head would damage a pretrained backbone: docs/experiments.md.
         """
         aside = torch.from_numpy(self.held_out).to(self.labels.device)
         weight, bias = _best_linear(self.features[~aside], self.labels[~aside], classifier.classes)
@@ -87,15 +88,6 @@ def head_inputs(
     scale = float(features.std().clamp_min(1e-6))
     labels = torch.from_numpy(photos.labels[chosen]).to(device)
     return HeadInputs(chosen, features / scale, labels, ranks % FIFTH == FIFTH - 1, scale)
-
-
-def fit_head(classifier: Classifier, photos: PhotoSet, size: int, run: Run) -> float | None:
-    """Fit the best linear head; returns the accuracy, on a held-out fifth, of a head fitted to the other photos.
-
-    Training a random head would damage a pretrained backbone: docs/experiments.md. Returns None if no class has five
-    photos, so that none can be held out.
-    """
-    return head_inputs(classifier, photos, size, run.device, run.reporter).fit(classifier)
 
 
 def held_out_fifth(labels: Indices) -> Indices:
