@@ -127,6 +127,18 @@ def test_masks_are_read_back_where_a_format_has_them(tmp_path, form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS.names)
+def test_photos_of_one_name_in_two_folders_are_found_again(tmp_path, form) -> None:
+    """YOLO and VOC copy photos under other names; their annotations also belong to the original ones."""
+    boxes = {"cat/1.png": (3, 4, 10, 12), "dog/1.png": (15, 2, 29, 18), "dog/2.png": (1, 1, 9, 9)}
+    photos = {name: ((30, 20), [(name[:3], box)]) for name, box in boxes.items()}
+    labelled = on_disk(tmp_path / "photos", photos)
+    path = FORMATS[form].write(labelled, ["cat", "dog"], tmp_path / "out", WriteOptions())
+    found = read_annotations(path, tmp_path / "photos", Names(names_in(tmp_path / "photos")))
+    for photo in labelled:
+        np.testing.assert_allclose(pixels(found.of(photo.name), photo), [boxes[photo.name]], atol=1e-4)
+
+
+@pytest.mark.parametrize("form", FORMATS.names)
 def test_a_format_recognises_its_own_and_no_other_does(tmp_path, form) -> None:
     labelled = on_disk(tmp_path / "photos", {"cat/a.png": ((30, 20), [("cat", (3, 4, 10, 12))])})
     path = FORMATS[form].write(labelled, ["cat"], tmp_path / "out", WriteOptions())

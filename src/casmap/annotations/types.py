@@ -115,23 +115,27 @@ class Names:
     """Find the photos of a folder by the names that annotations use.
 
     An annotation may use the path relative to the folder, with or without suffix. It may also use the file name alone,
-    if it is unique and the photo or the annotation is in no subfolder: cat/1.xml never matches dog/1.jpg.
+    if it is unique and the photo or the annotation is in no subfolder: cat/1.xml never matches dog/1.jpg. Where two
+    photos share a file name, the copies that casmap makes of them have the folder in front (`io.names.unique_names`).
 
     >>> names = Names(["cat/a.jpg", "cat/b.jpg", "dog/b.jpg"])
-    >>> names.find("dog/b"), names.find("a.jpg"), names.find("b.jpg")
-    ('dog/b.jpg', 'cat/a.jpg', None)
+    >>> names.find("dog/b"), names.find("a.jpg"), names.find("b.jpg"), names.find("dog-b")
+    ('dog/b.jpg', 'cat/a.jpg', None, 'dog/b.jpg')
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._all = frozenset(names)
         self._short: dict[str, str | None] = {}
+        self._copies: dict[str, str | None] = {}
         for name in names:
-            last = name.rpartition("/")[2]
+            folder, _, last = name.rpartition("/")
             stem = posixpath.splitext(last)[0]
             # The copies of photos in YOLO's and VOC's folders have names that are text.
             copied = set() if stem.isprintable() and len(stem) < LONGEST // 4 else {file_name(stem)}
             for short in {posixpath.splitext(name)[0], last, stem} | copied:
                 self._short[short] = None if short in self._short else name
+            copy = file_name(f"{folder.rpartition('/')[2]}-{stem}")
+            self._copies[copy] = None if copy in self._copies else name
 
     def __contains__(self, name: object) -> bool:
         return name in self._all
@@ -149,7 +153,7 @@ class Names:
         if (found := self._short.get(given)) is not None:
             return found
         flat = self._short.get(given.rpartition("/")[2])
-        return flat if flat is not None and "/" not in flat else None
+        return flat if flat is not None and "/" not in flat else self._copies.get(given)
 
     def files(self, folder: Path, suffix: str) -> tuple[dict[str, Path], list[Problem]]:
         """Return the file of each photo in a folder of files named like photos, and a problem for each other file."""
