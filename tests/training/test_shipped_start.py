@@ -16,7 +16,14 @@ from casmap.training.budget import StepTimes, estimated_seconds
 from casmap.training.loop import train_mapping
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run
-from casmap.training.shipped_start import ADAPT, MIN_STEPS, STEPS, choose_from_shipped, starts_from_shipped
+from casmap.training.shipped_start import (
+    ADAPT,
+    MIN_STEPS,
+    STEPS,
+    choose_from_shipped,
+    starts_from_shipped,
+    why_from_scratch,
+)
 
 CPU = {"device": "cpu"}
 
@@ -44,6 +51,14 @@ class Photos(PhotoSet):
 )  # fmt: skip
 def test_an_option_of_algorithm_1_starts_algorithm_1(options, expected) -> None:
     assert starts_from_shipped(Photos(), CPU | options) == expected
+
+
+def test_the_option_that_starts_algorithm_1_is_named() -> None:
+    said = why_from_scratch(Photos(), CPU | {"seed": 3, "area": 0.3})
+    assert said == "area is an option of Algorithm 1: this run does not start from the shipped mapping."
+    for options in ({}, {"seed": 3}, {"area": 0.3, "from_scratch": True}, {"area": 0.3, "backbone": "test_resnet"}):
+        assert why_from_scratch(Photos(), CPU | options) is None
+    assert why_from_scratch(Scenes(classes=2, photos=4), CPU | {"area": 0.3}) is None
 
 
 def test_scenes_and_missing_weights_start_from_scratch(monkeypatch) -> None:

@@ -41,6 +41,18 @@ def starts_from_shipped(photos: PhotoSet, changes: dict[str, Any]) -> bool:
     return bool(changes.get("backbone", backbone) == backbone and weights_reachable(backbone))
 
 
+def why_from_scratch(photos: PhotoSet, changes: dict[str, Any]) -> str | None:
+    """The sentence about the option that alone keeps training from starting from the shipped mapping, if there is one.
+
+    Such a run takes many times as long, which people who only wanted smaller masks do not expect.
+    """
+    own = [name for name in changes if name in OF_ALGORITHM_1]
+    others = {name: value for name, value in changes.items() if name not in OF_ALGORITHM_1}
+    if not own or not starts_from_shipped(photos, others):
+        return None
+    return f"{option(own[0])} is an option of Algorithm 1: this run does not start from the shipped mapping."
+
+
 def choose_from_shipped(
     photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT
 ) -> tuple[Recipe, list[str], StepTimes]:

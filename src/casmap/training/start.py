@@ -26,7 +26,7 @@ from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
 from casmap.training.second_stage import check_has_cam
 from casmap.training.shipped_fit import measure_fit
-from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped
+from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped, why_from_scratch
 from casmap.training.unlike import choose_unlike
 
 Source = str | os.PathLike[str]
@@ -144,6 +144,8 @@ def _prepare(
             if processes.ranks == 1 and starts_from_shipped(photos, options):
                 recipe, explanations, times = _shipped_or_unlike(photos, wanted, minutes, reporter)
             else:
+                if (why := why_from_scratch(photos, options)) is not None:
+                    reporter.message(why)
                 recipe, explanations, times = choose(photos, wanted, reporter, minutes)
             reporter.message("Options chosen for these photos and this machine:")
             for explanation in explanations:
