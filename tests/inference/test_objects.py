@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pycocotools import mask as run_lengths
 
 from casmap.inference.components import Threshold
-from casmap.inference.objects import objects_of, outline
+from casmap.inference.objects import objects_in, objects_of, outline
 
 
 @st.composite
@@ -89,3 +89,16 @@ def test_alpha_moves_the_border() -> None:
     )
     assert wide.box == (0, 0, 100, 50)
     assert narrow.box == (0, 0, 100, 10)
+
+
+def test_work_on_many_boxes_ends_where_the_check_says_so() -> None:
+    calls = []
+
+    def check() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        objects_in(np.eye(8, dtype=np.float32), "cat", [(0, 0, 8, 8)] * 100, check=check)
+    assert len(calls) == 3

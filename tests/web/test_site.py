@@ -274,7 +274,7 @@ def test_a_changed_package_is_refused(web_host, tmp_path, monkeypatch, casmap) -
     assert not (tmp_path / "site").exists()
 
 
-@pytest.mark.parametrize("registry", ["http://127.0.0.1:1/", "http://[", "file:///etc"])
+@pytest.mark.parametrize("registry", ["http://127.0.0.1:1/", "http://[", "file:///etc", "http://a registry/"])
 def test_without_the_registry_the_error_says_what_to_do(monkeypatch, registry) -> None:
     monkeypatch.setenv("npm_config_registry", registry)
     with pytest.raises(UserError, match=r"Get onnxruntime-web-.*\.tgz elsewhere \(npm pack onnxruntime-web@") as error:

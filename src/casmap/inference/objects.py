@@ -1,6 +1,6 @@
 """Objects of a mask: boxes, polygons and run-length encodings (RLE) for annotation tools."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import cv2
@@ -44,11 +44,13 @@ def objects_of(
     return objects
 
 
-def objects_in(mask: Mask, label: str, boxes: Sequence[Box], threshold: Threshold = DEFAULT) -> list[Object]:
+def objects_in(
+    mask: Mask, label: str, boxes: Sequence[Box], threshold: Threshold = DEFAULT, check: Callable[[], object] = bool
+) -> list[Object]:
     """The objects of a mask (H, W) in boxes that somebody has corrected or drawn, in their order.
 
     An object has the pixels of the component with its box, or else those of the binary mask inside its box, or else all
-    of its box.
+    of its box. check: called before each object; it may raise an error to end the work.
 
     >>> mask = np.zeros((20, 30), np.float32)
     >>> mask[2:10, 4:12] = 1.0
@@ -62,6 +64,7 @@ def objects_in(mask: Mask, label: str, boxes: Sequence[Box], threshold: Threshol
     known = {tuple(found.boxes[each].tolist()): each for each in np.argsort(found.areas, kind="stable").tolist()}
     objects = []
     for box in boxes:
+        check()
         x0, y0, x1, y1 = box
         if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
             raise UserError(f"The box {x0}, {y0}, {x1}, {y1} is empty or not inside the photo of {width} x {height}.")

@@ -118,7 +118,7 @@ def choose(
     fits_head = pretrained and has_linear_head(Classifier(backbone, 2))
     first: int | None
     if fits_head and "first_steps" not in changes:  # the better f(0): its head alone, or its last layers trained
-        base = base.replace(first_if_better=True)
+        base = base.replace(first_if_better=changes.get("first_if_better", True))
         affordable = int(FIRST_SHARE * seconds / times.first_step(base))
         first = min(FIRST_STEPS, affordable) if fast or affordable >= MIN_FIRST_STEPS else 0
     else:

@@ -108,6 +108,11 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
 def load_shipped_encoder(classifier: Classifier, photos: PhotoSet) -> None:
     """Copy the weights of the shipped mapping's encoder; its head only if the photos have its classes."""
     shipped, _ = load_trainable(SHIPPED)
+    if shipped.encoder.backbone != classifier.backbone:
+        raise UserError(
+            f"The shipped mapping is a {shipped.encoder.backbone}, not a {classifier.backbone}: set "
+            f"{option('from_scratch', True)}."
+        )
     weights = shipped.encoder.state_dict()
     if shipped.classes != list(photos.classes):
         head = {id(tensor) for tensor in shipped.encoder.network.get_classifier().parameters()}

@@ -18,6 +18,7 @@ from casmap.models.classifier import Classifier, find_device
 from casmap.models.network import SaliencyNetwork
 from casmap.models.onnx_decoder import load_start
 from casmap.reporting import SILENT, Reporter
+from casmap.training.first_classifier import load_shipped_encoder
 from casmap.training.head import head_inputs
 
 CLASSES, PHOTOS = 12, 300  # at most that many are used; a head is fitted to four fifths, the last fifth is measured
@@ -67,7 +68,8 @@ def measure_fit(photos: PhotoSet, seed: int = 0, device: str = "auto", reporter:
     spread = np.unique(np.linspace(0, len(photos.classes) - 1, CLASSES).round().astype(np.int64))
     of_each = -(-PHOTOS // len(spread))
     sample = few_of_each(of_classes(photos, [photos.classes[label] for label in spread]), of_each, seed)
-    encoder = Classifier(start.backbone, len(sample.classes), pretrained=True)
+    encoder = Classifier(start.backbone, len(sample.classes))
+    load_shipped_encoder(encoder, sample)
     inputs = head_inputs(encoder, sample, start.size, where, reporter, "Trying the shipped mapping")
     if inputs.held_out.sum() < FEWEST:
         return None

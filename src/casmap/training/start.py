@@ -85,6 +85,7 @@ def train_classifier(
     labels: Source | None = None, split: str | None = None, reporter: Reporter = SILENT, **options: Any,
 ) -> ClassifierResult:  # fmt: skip
     """Train only a classifier, the way f(0) is trained; the arguments are those of `train`."""
+    options = {"from_scratch": True} | options  # the batch norms of the shipped encoder have no statistics
     with _prepare(data, out, recipe, options, resume, labels, split, 0.0, None, reporter) as (photos, _, run, _):
         if run.recipe.pretrained and not run.recipe.weights:
             check_weights(run.recipe.backbone)

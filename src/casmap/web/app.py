@@ -243,7 +243,7 @@ def create_app(
             if boxes is None:
                 parts = objects_of(found.full_mask(), seen, objects, threshold=cut)
             else:
-                parts = objects_in(found.full_mask(), seen, boxes, cut)
+                parts = objects_in(found.full_mask(), seen, boxes, cut, queue.check_time)
             return Labelled(Path(name), name, found.width, found.height, tuple(parts))
 
         made = await work_each(photos, label)

@@ -60,6 +60,11 @@ class WorkQueue:
         except (TimeoutError, TooSlow) as error:
             raise HTTPException(408, f"The request took longer than {self.limits.seconds:g} seconds.") from error
 
+    def check_time(self) -> None:
+        """Raise TooSlow if the request has no time left; to be called by long work that can end between two steps."""
+        if self.seconds_left() <= 0:
+            raise TooSlow("The request takes too long.")
+
     def seconds_left(self) -> float:
         """Return the seconds that the request has left; to be called by the function that `work` runs."""
         return END.get() - time.monotonic()

@@ -11,6 +11,7 @@ import tarfile
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -71,7 +72,7 @@ def download() -> bytes:
             raise ValueError("it is not an http address")
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
             content: bytes = answer.read(MOST + 1)
-    except (OSError, ValueError) as error:  # urllib's errors are OSErrors
+    except (OSError, ValueError, HTTPException) as error:  # urllib's errors are OSErrors
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise UserError(f"Cannot download {PACKAGE} {VERSION} from {_host(base)}: {reason}. {other}") from error
     return content
@@ -82,8 +83,9 @@ def registry() -> str:
     found = next((value for name, value in os.environ.items() if name.lower() == "npm_config_registry"), None)
     npm = shutil.which("npm")
     if not found and npm is not None:
-        asked = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True, timeout=SECONDS)
-        found = asked.stdout.strip() if asked.returncode == 0 else None
+        with suppress(OSError, ValueError, subprocess.SubprocessError):
+            asked = subprocess.run([npm, "config", "get", "registry"], capture_output=True, text=True, timeout=SECONDS)
+            found = asked.stdout.strip() if asked.returncode == 0 else None
     return found if found and found != "undefined" else REGISTRY
 
 

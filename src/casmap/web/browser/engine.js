@@ -23,7 +23,10 @@ export async function samples() { return []; }
 // The network of a mapping, loaded once.
 function session(mapping) {
   const { file } = known.find(({ name }) => name === mapping);
-  if (!sessions.has(file)) sessions.set(file, ort.InferenceSession.create(file, { executionProviders: ["wasm"] }));
+  if (!sessions.has(file)) {
+    const created = ort.InferenceSession.create(file, { executionProviders: ["wasm"] });
+    sessions.set(file, created.catch(error => { sessions.delete(file); throw error; }));
+  }
   return sessions.get(file);
 }
 

@@ -1,16 +1,25 @@
 // The service worker: keeps all files of the page, so that it works offline. `casmap page` fills in both constants.
 const NAME = "@NAME@", FILES = "@FILES@";
+const OWN = `casmap ${self.registration.scope} `, KEPT = OWN + NAME; // a host may have several such pages
 
 self.addEventListener("install", event => {
-  event.waitUntil(caches.open(NAME).then(cache => cache.addAll(FILES)).then(() => self.skipWaiting()));
+  const fresh = FILES.map(file => new Request(file, { cache: "reload" })); // not from the browser's own cache
+  event.waitUntil(caches.open(KEPT).then(cache => cache.addAll(fresh)).then(() => self.skipWaiting()));
 });
 
 self.addEventListener("activate", event => {
-  const old = names => names.filter(name => name.startsWith("casmap-") && name !== NAME);
+  const old = names => names.filter(name => name.startsWith(OWN) && name !== KEPT);
   event.waitUntil(caches.keys().then(names => Promise.all(old(names).map(name => caches.delete(name)))).then(() => self.clients.claim()));
 });
 
 self.addEventListener("fetch", event => {
-  const kept = caches.open(NAME).then(cache => cache.match(event.request, { ignoreSearch: true }));
-  event.respondWith(kept.then(found => found ?? fetch(event.request)));
+  const kept = async () => {
+    const cache = await caches.open(KEPT), found = await cache.match(event.request, { ignoreSearch: true });
+    return found ?? (event.request.mode === "navigate" ? cache.match("./") : undefined);
+  };
+  // Large files never change under one name of the cache. Small ones come from the host while it answers: another
+  // page may be served at this address one day.
+  const large = /\.(onnx|wasm|mjs)$/.test(new URL(event.request.url).pathname);
+  const asked = async () => (large ? await kept() : undefined) ?? fetch(event.request).catch(async error => (await kept()) ?? Promise.reject(error));
+  event.respondWith(asked());
 });

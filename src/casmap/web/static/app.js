@@ -83,12 +83,12 @@ async function mapped(photo) {
 async function show(photo) {
   if (current !== photo) selected = null;
   current = photo;
+  photo.error = null; // a server that was busy may answer now
   try {
-    if (!photo.error) {
-      await mapped(photo);
-      const [raw] = photo.raws.values(), { width, height } = await opened(photo);
-      if (width !== raw.width || height !== raw.height) await opened(photo, await engine.convert(photo.file)); // rotated in another way
-    }
+    await mapped(photo);
+    if (current !== photo) return;
+    const [raw] = photo.raws.values(), { width, height } = await opened(photo);
+    if (width !== raw.width || height !== raw.height) await opened(photo, await engine.convert(photo.file)); // rotated in another way
   } catch (error) {
     photo.error = sentence(error);
   }
@@ -97,7 +97,7 @@ async function show(photo) {
 
 // Show the current photo with the current settings; nothing is sent.
 function update() {
-  const ready = current && !current.error && open?.of === current && current.raws.has($("mapping").value);
+  const ready = current && !current.error && open?.of === current && [$("mapping").value, $("other").value].every(name => !name || current.raws.has(name));
   shown = ready ? analysed($("mapping").value) : null;
   $("picture").hidden = !ready;
   $("empty").hidden = Boolean(ready);
@@ -240,6 +240,7 @@ async function download() {
 
 // What the page finds in any photo; for an engine that writes annotations by itself.
 async function analysedAlone(photo) {
+  await mapped(photo); // perhaps by another mapping before
   const pixels = await opened(photo), raw = photo.raws.get($("mapping").value);
   return { ...pixels.analyse(raw, checked("edges"), rule(), which(), photo.boxes), label: raw.label };
 }
