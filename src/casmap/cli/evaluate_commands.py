@@ -45,7 +45,7 @@ def check(
 def correct(
     data: Photos,
     mapping: Annotated[
-        Path | None, typer.Option(help="the mapping to train, a .safetensors file that casmap train wrote")
+        Path | None, typer.Option(help="mapping file to train, .safetensors or .onnx (default: the shipped mapping)")
     ] = None,
     boxes: Annotated[
         Path | None, typer.Option(help="corrected boxes or outlines: Label Studio's JSON, CVAT's XML, COCO or others")
