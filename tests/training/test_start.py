@@ -209,17 +209,18 @@ def test_messages_say_what_happens_before_the_first_step(tmp_path, make_folder, 
     photos = make_folder(tmp_path / "photos")
     options = {**CPU, "size": 32, "batch": 8, "steps": 2, "first_steps": 2, "threads": 1}
     train(photos, out=tmp_path / "run", reporter=recorder, **options)
-    assert recorder.messages[:5] == [
+    assert recorder.messages[:6] == [
         f"Reading photos: {photos}",
         "Found 12 photos of 3 classes.",
         "Too few photos (12) to hold some out: the verdict will be measured on training photos.",
+        "steps is an option of Algorithm 1: this run does not start from the shipped mapping.",
         "Timing a training step on this machine.",
         "Options chosen for these photos and this machine:",
     ]
     options = [message for message in recorder.messages if message.startswith("  ")]
     assert [option.split()[0] for option in options] == ["backbone", "size", "first_steps", "steps", "thinning", "area"]
     (estimate,) = [message for message in recorder.messages if "Estimated time" in message]
-    assert recorder.messages[5:].index(estimate) == len(options) + 2  # after the command to change them
+    assert recorder.messages[6:].index(estimate) == len(options) + 2  # after the command to change them
     assert not any("30 minutes" in message for message in recorder.messages)
 
 
