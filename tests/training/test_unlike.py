@@ -35,9 +35,9 @@ class Noise(PhotoSet):
 
 
 def test_a_mapping_fits_if_it_certainly_gains_over_random_and_exchanged_masks() -> None:
-    assert Fit({"random": CERTAIN, EXCHANGED: CERTAIN, "centred": UNCERTAIN}, 60, 0.9).fits
-    assert not Fit({"random": CERTAIN, EXCHANGED: UNCERTAIN}, 60, 0.9).fits
-    assert not Fit({"random": UNCERTAIN, EXCHANGED: CERTAIN}, 60, 0.9).fits
+    assert Fit({"random": CERTAIN, EXCHANGED: CERTAIN, "centred": UNCERTAIN}, 60).fits
+    assert not Fit({"random": CERTAIN, EXCHANGED: UNCERTAIN}, 60).fits
+    assert not Fit({"random": UNCERTAIN, EXCHANGED: CERTAIN}, 60).fits
 
 
 def test_the_shipped_mapping_does_not_fit_blobs_in_noise() -> None:
@@ -92,7 +92,7 @@ def test_the_run_fits_into_the_minutes(timed) -> None:
 def test_the_fit_decides_where_training_starts(monkeypatch, recorder, timed, fits, masks_from, words) -> None:
     timed(0.1)
     gain = CERTAIN if fits else UNCERTAIN
-    monkeypatch.setattr(start, "measure_fit", lambda *_: Fit({"random": gain, EXCHANGED: gain}, 56, 0.7))
+    monkeypatch.setattr(start, "measure_fit", lambda *_: Fit({"random": gain, EXCHANGED: gain}, 56))
     recipe, _, _ = start._shipped_or_unlike(Noise(side=256), CPU, None, recorder)
     assert recipe.masks_from == masks_from
     assert start._flags(recipe, {}, {}).startswith("--backbone lite0" if fits else "--recipe scans --size 224")
