@@ -2,9 +2,10 @@
 
 python benchmarks/edges.py --data DATA [--mapping FILE] [--photos N]
 
-DATA has pets/dev with pets/dev_masks, and imagenet-small/dev with imagenet-small/dev_boxes.csv. Whole photos, measured
-in their own pixels. nearest: the decoder's values, each repeated 4 x 4 times, as the paper has it. --photos: evenly
-spaced ones of each set (default: all).
+DATA has pets/dev with pets/dev_masks, and imagenet-small and birds with dev and dev_boxes.csv. Whole photos, measured
+in their own pixels. nearest: the decoder's values, each repeated 4 x 4 times, as the paper has it. sharp: the filter's
+coefficients are computed at the decoder's size, a quarter of the network's; sharp x 2 and sharp x 4: at twice and four
+times this size. --photos: evenly spaced ones of each set (default: all).
 """
 
 import argparse
@@ -19,10 +20,11 @@ from casmap.data.resizing import resize
 from casmap.evaluation.localization import iou, mask_iou
 from casmap.evaluation.numbers import mean_of, paired_difference, percent, points
 from casmap.inference.components import PAPER, Threshold, largest_box
-from casmap.inference.edges import fit_mask
+from casmap.inference.edges import STEP, fit_mask, guided
 
 RULES = {"alpha 1": PAPER, "threshold 0.5": Threshold(fixed=0.5)}
-EDGES = ("nearest", "smooth", "sharp")
+LARGER = {"sharp x 2": 2, "sharp x 4": 4}
+EDGES = ("nearest", "smooth", "sharp", *LARGER)
 MEASURES = ("mask IoU", "boxes above IoU 0.75", "LE")
 DEFAULT = ("sharp", "threshold 0.5")
 Values = dict[tuple[str, str], dict[str, list[float]]]
@@ -36,12 +38,12 @@ def main() -> None:
     parser.add_argument("--photos", type=int)
     given = parser.parse_args()
     mapper = casmap.load(given.mapping)
-    pets, imagenet = given.data / "pets", given.data / "imagenet-small"
-    for name, photos in {
-        "pets/dev": PhotoFolder(pets / "dev", masks=pets / "dev_masks"),
-        "imagenet-small/dev": PhotoFolder(imagenet / "dev", imagenet / "dev_boxes.csv"),
-    }.items():
-        show(name, measure(mapper, photos, given.photos))
+    pets = given.data / "pets"
+    sets = {"pets": PhotoFolder(pets / "dev", masks=pets / "dev_masks")}
+    for name in ("imagenet-small", "birds"):
+        sets[name] = PhotoFolder(given.data / name / "dev", given.data / name / "dev_boxes.csv")
+    for name, photos in sets.items():
+        show(f"{name}/dev", measure(mapper, photos, given.photos))
 
 
 def measure(mapper: casmap.SaliencyMapper, photos: PhotoFolder, most: int | None) -> Values:
@@ -68,8 +70,14 @@ def fitted(mapper: casmap.SaliencyMapper, photo: np.ndarray) -> dict[str, np.nda
     """One output of the network at the photo's size, by edges."""
     square = resize(photo, mapper.size, "squash")
     mask = mapper.masks(square[None])[0][0]
-    nearest = cv2.resize(mask, photo.shape[1::-1])
-    return {"nearest": nearest} | {edges: fit_mask(mask, square, photo, edges) for edges in ("smooth", "sharp")}
+    found = {"nearest": cv2.resize(mask, photo.shape[1::-1])}
+    found |= {edges: fit_mask(mask, square, photo, edges) for edges in ("smooth", "sharp")}
+    values = np.ascontiguousarray(mask[::STEP, ::STEP])
+    for name, times in LARGER.items():
+        side = (times * len(values),) * 2
+        reduced = cv2.resize(square, side, interpolation=cv2.INTER_AREA)
+        found[name] = guided(cv2.resize(values, side), reduced, photo)
+    return found
 
 
 def show(name: str, values: Values) -> None:

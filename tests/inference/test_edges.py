@@ -93,6 +93,15 @@ def test_coefficients_are_applied_at_the_size_of_the_photo():
     np.testing.assert_allclose(guided(mask, square, photo), np.clip(expected, 0, 1), atol=1e-5)
 
 
+def test_coefficients_are_computed_at_the_size_of_the_decoder():
+    """A network's input of 16 pixels whose values are equal in squares of 4 x 4: the decoder has 4 x 4 values."""
+    rng = np.random.default_rng(0)
+    values, small = rng.random((4, 4), np.float32), rng.integers(0, 256, (4, 4, 3), np.uint8)
+    mask, square = (one.repeat(STEP, axis=0).repeat(STEP, axis=1) for one in (values, small))
+    photo = rng.integers(0, 256, (20, 31, 3), np.uint8)
+    np.testing.assert_array_equal(fit_mask(mask, square, photo), guided(values, small, photo))
+
+
 def test_a_photo_above_the_limit_gets_the_mask_of_a_reduced_copy(monkeypatch):
     mask, square = random_pair()
     photo = cv2.resize(square, (80, 40), interpolation=cv2.INTER_NEAREST)

@@ -1,7 +1,7 @@
 """Fit the mask of a network, which has one value for 4 x 4 pixels of its input, to the pixels of the photo.
 
 smooth: bilinear interpolation. sharp: the guided filter of He, Sun and Tang (2010) with the photo as the guide, in the
-fast form of He and Sun (2015): its coefficients are computed at the network's size and applied at the photo's size.
+fast form of He and Sun (2015): its coefficients are computed at the decoder's size and applied at the photo's size.
 """
 
 import math
@@ -35,7 +35,7 @@ def fit_mask(mask: Mask, square: Image, photo: Image, edges: Edges = "sharp") ->
     >>> np.rint(10 * fit_mask(mask, photo, photo, "smooth")[0]).astype(int).tolist()
     [0, 0, 0, 0, 0, 0, 1, 4, 6, 9, 10, 10, 10, 10, 10, 10]
     >>> np.rint(10 * fit_mask(mask, photo, photo, "sharp")[0]).astype(int).tolist()
-    [0, 0, 0, 0, 1, 1, 2, 3, 4, 9, 10, 10, 10, 10, 10, 10]
+    [0, 0, 0, 0, 0, 0, 1, 1, 2, 10, 10, 10, 10, 10, 10, 10]
     """
     height, width = photo.shape[:2]
     # The decoder's last step repeats each value, so every fourth has all there is to interpolate.
@@ -46,7 +46,8 @@ def fit_mask(mask: Mask, square: Image, photo: Image, edges: Edges = "sharp") ->
     if scale < 1:
         smaller = max(1, int(width * scale)), max(1, int(height * scale))
         photo = np.asarray(cv2.resize(photo, smaller, interpolation=cv2.INTER_AREA), np.uint8)
-    filtered = guided(_enlarged(values, *mask.shape[::-1]), square, photo)
+    small = cv2.resize(square, values.shape[::-1], interpolation=cv2.INTER_AREA)
+    filtered = guided(values, np.asarray(small, np.uint8), photo)
     return filtered if scale >= 1 else _enlarged(filtered, width, height)
 
 

@@ -1,5 +1,5 @@
 // Fits the decoder's values to the pixels of a photo, as casmap/inference/edges.py does: smooth, by interpolation, or
-// sharp, by a guided filter whose coefficients are computed at the network's size.
+// sharp, by a guided filter whose coefficients are computed at the decoder's size.
 import { average, between, enlarge, roundHalfEven } from "./resize.js";
 
 const WINDOW = 0.2, EPSILON = 1e-4, LIMIT = 2 ** 24;
@@ -8,12 +8,12 @@ const WINDOW = 0.2, EPSILON = 1e-4, LIMIT = 2 ** 24;
 // (size, size, 3). pixels: (height, width, 4).
 export function fitMask({ values, side, size }, square, { pixels, width, height }, edges) {
   if (edges === "smooth") return enlarge(values, [side, side], [width, height]);
-  const mask = enlarge(values, [side, side], [size, size]), found = coefficients(mask, square, size);
+  const found = coefficients(values, average(square, [size, size, 3], [side, side]), side);
   const scale = Math.sqrt(LIMIT / (width * height));
-  if (scale >= 1) return apply(found, size, pixels, width, height, 4);
+  if (scale >= 1) return apply(found, side, pixels, width, height, 4);
   const smaller = [Math.max(1, Math.floor(width * scale)), Math.max(1, Math.floor(height * scale))];
   const small = average(pixels, [width, height, 4], smaller);
-  return enlarge(apply(found, size, small, ...smaller, 3), smaller, [width, height]);
+  return enlarge(apply(found, side, small, ...smaller, 3), smaller, [width, height]);
 }
 
 // q = a · I + b in every pixel, with coefficients (size, size) that are interpolated; 0 to 1.
