@@ -140,6 +140,28 @@ def test_the_encoder_learns_on_request_keeps_its_classes_and_resumes(network, tm
         assert torch.equal(one, other)
 
 
+def test_the_weights_are_averaged_with_those_before_the_stage(network, tmp_path) -> None:
+    photos, teacher = Scenes(classes=4, photos=16, size=SIZE), SaliencyMapper(network, SIZE)
+    start = SaliencyNetwork(
+        network.encoder, Decoder(network.encoder.stage_channels, with_cam=True), network.classes, True
+    ).eval()
+    recipe = RECIPE.replace(from_scratch=False, encoder_lr=1e-3, second_stage_steps=4)
+    after, half, none = (
+        train_second_stage(start, teacher, photos, Run(tmp_path / str(share), recipe.replace(start_share=share)))[0]
+        for share in (0.0, 0.5, 1.0)
+    )
+    weights = zip(start.parameters(), half.parameters(), after.parameters(), none.parameters(), strict=True)
+    for before, mean, end, same in weights:
+        torch.testing.assert_close(mean, (before + end) / 2)
+        torch.testing.assert_close(same, before)
+    assert any(not torch.equal(one, other) for one, other in zip(start.parameters(), after.parameters(), strict=True))
+
+
+def test_a_share_of_a_random_start_is_refused() -> None:
+    with pytest.raises(UserError, match="start_share needs from_scratch=False"):
+        RECIPE.replace(start_share=0.5)
+
+
 def test_pseudo_masks_depend_on_the_label(network, tmp_path) -> None:
     """The same photos with other labels: other class activation maps, other masks."""
     photos, others = Scenes(classes=4, photos=16, size=SIZE), Scenes(classes=4, photos=16, size=SIZE)

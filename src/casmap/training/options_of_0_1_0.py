@@ -17,7 +17,7 @@ REMOVED: dict[str, tuple[Any, str]] = {
 ADDED: dict[str, Any] = {
     "erase": "pixels", "sharpness": 0.0, "pseudo_masks": "cam", "cam_gate": 0.1, "masks_from": None, "cam_scales": 1,
     "second_stage_rounds": 1, "held_out": None, "from_scratch": True,
-    "encoder_lr": 0.0, "first_if_better": False,
+    "encoder_lr": 0.0, "start_share": 0.0, "first_if_better": False,
 }  # fmt: skip
 
 

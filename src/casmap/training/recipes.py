@@ -87,6 +87,8 @@ class Recipe:
     second_stage_lr: float = _option(3e-3, "maximum learning rate of the second stage (AdamW)", 0, 100)
     encoder_lr: float = _option(
         0.0, "maximum learning rate of the encoder in the second stage (0: only the decoder learns)", 0, 100)
+    start_share: float = _option(
+        0.0, "average the weights before and after the second stage: share of those before (0: none)", 0, 1)
     cam_size: int = _option(
         416, "side of the images from which the second stage's class activation maps are computed, in pixels", 32, 2048)
     pseudo_masks: Literal["cam", "edges", "seeds"] = _option(
@@ -153,6 +155,10 @@ class Recipe:
         if not self.from_scratch and not self.second_stage_steps:
             raise UserError(
                 f"{option('from_scratch', False)} needs a second stage: set {option('second_stage_steps', 60)}."
+            )
+        if self.start_share and self.from_scratch:
+            raise UserError(
+                f"{option('start_share')} needs {option('from_scratch', False)}: a random start has no share."
             )
         if self.second_stage_steps and self.encoder == "separate":
             raise UserError(

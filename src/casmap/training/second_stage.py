@@ -6,6 +6,8 @@ each photo's label; the trained mapping does not need it.
 
 With encoder_lr > 0 the encoder learns, too: features of classes become features of outlines. The Kullback-Leibler
 divergence from the probabilities of the fixed encoder keeps it a classifier, and so its class activation map useful.
+With start_share > 0 the weights are averaged with those before the stage: what they learned on these photos, and what
+they knew of others (Wortsman et al. 2022, "Robust fine-tuning of zero-shot models").
 
 With second_stage_rounds > 1 the stage repeats, self-training: the mask of the decoder just trained replaces m(x). With
 masks_from, the masks of another mapping replace those of Algorithm 1.
@@ -113,7 +115,16 @@ def train_second_stage(
         stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
     encoder.requires_grad_(False)
+    if recipe.start_share:
+        average(trained, network, recipe.start_share)
     return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
+
+
+@torch.no_grad()
+def average(network: SaliencyNetwork, start: SaliencyNetwork, start_share: float) -> None:
+    """Replace each weight w of a network by (1 - start_share) w + start_share w₀, with the weight w₀ of `start`."""
+    for weight, before in zip(network.parameters(), start.parameters(), strict=True):
+        weight.lerp_(before, start_share)
 
 
 def _measure(network: SaliencyNetwork, batches: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
