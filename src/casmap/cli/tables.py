@@ -13,6 +13,7 @@ from rich.text import Text
 
 from casmap.cli.console import complain, console
 from casmap.io.names import escaped
+from casmap.reporting import counted
 
 if TYPE_CHECKING:
     from casmap.data.validate import Report as DataReport
@@ -177,7 +178,23 @@ def print_data(report: "DataReport", console: Console = console) -> None:
         console.print("No problems found.")
 
 
-def print_rows(results: "Evaluation", console: Console = console) -> None:
+def print_rows(results: "Evaluation", everything: bool = False, console: Console = console) -> None:
+    """Print one short table: masks and boxes as they are extracted, and LE by the paper's protocol.
+
+    everything: print all measures instead, under all three protocols.
+    """
+    from casmap.evaluation.table import SHORT_NOTE, short_rows
+
+    if everything:
+        return _print_all(results, console)
+    rows = results.rows
+    title = f"{counted(len(rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
+    head = ["", *(row.name for row in rows)]
+    console.print(table_of(title, head, short_rows(results), box=box.SIMPLE_HEAD, title_justify="left"))
+    console.print(SHORT_NOTE)
+
+
+def _print_all(results: "Evaluation", console: Console) -> None:
     """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
     from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
@@ -195,7 +212,7 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
     rows, crop, field = results.rows, results.central_crop, results.field_protocol
     head = ["", *(row.name for row in rows)]
     by_size = ["share (photos)", *head[1:]]
-    what = f"{len(rows[0].values['LE'])} photos, threshold 0.5; 95 % bootstrap intervals"
+    what = f"{counted(len(rows[0].values['LE']), 'photo')}, threshold 0.5; 95 % bootstrap intervals"
     title = f"Whole photo resized to a square, as casmap extract does: {what}"
     console.print(table_of(title, head, table_rows(rows), show_lines=True))
     console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")
