@@ -70,6 +70,18 @@ def test_the_quickstart_prints_what_the_page_shows(page, casmap, photo, capsys) 
     assert shown[1] == capsys.readouterr().out
 
 
+def test_evaluate_prints_what_its_page_shows(casmap) -> None:
+    text = (DOCS / "commands" / "evaluate.md").read_text()
+    (shown,) = re.findall(r"```text\n(.*?)```", text, re.S)
+    for line in commands(text):
+        done = casmap(*shlex.split(line)[1:])
+        assert done.code == 0, f"{line}: {done.complained}"
+    number = r"\d+\.\d"  # its last digit may differ between machines
+    assert re.sub(number, "N", shown).split() == re.sub(number, "N", done.said).split()
+    printed = [float(one) for one in re.findall(number, done.said)]
+    assert printed == pytest.approx([float(one) for one in re.findall(number, shown)], abs=0.2)
+
+
 def test_the_guide_to_annotation_runs_from_its_first_command_to_its_last(casmap, tmp_path) -> None:
     lines = commands((DOCS / "guides" / "annotate.md").read_text())
     assert len(lines) == 8

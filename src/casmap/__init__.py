@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from casmap.inference.saliency_map import SaliencyMap
     from casmap.reporting import Reporter
     from casmap.tools.annotate import AnnotationResult, annotate
+    from casmap.tools.correct import CorrectionResult, correct
     from casmap.training.loop import TrainingResult
     from casmap.training.start import train
 
 __all__ = [
-    "AnnotationResult", "Evaluation", "Extraction", "InvalidImage", "Object", "Reporter", "SaliencyMap",
-    "SaliencyMapper", "TrainingResult", "UnreadableImage", "UserError", "__version__", "annotate", "evaluate",
-    "extract", "load", "train",
+    "AnnotationResult", "CorrectionResult", "Evaluation", "Extraction", "InvalidImage", "Object", "Reporter",
+    "SaliencyMap", "SaliencyMapper", "TrainingResult", "UnreadableImage", "UserError", "__version__", "annotate",
+    "correct", "evaluate", "extract", "load", "train",
 ]  # fmt: skip
 # The module of each public name, imported on first use: `import casmap` loads neither torch nor OpenCV.
 _MODULES = {
@@ -34,7 +35,7 @@ _MODULES = {
     "evaluation.table": ["Evaluation", "evaluate"], "inference.folder": ["Extraction", "extract"],
     "inference.mapper": ["SaliencyMapper", "load"], "inference.saliency_map": ["SaliencyMap"],
     "reporting": ["Reporter"], "tools.annotate": ["AnnotationResult", "annotate"],
-    "training.loop": ["TrainingResult"], "training.start": ["train"],
+    "tools.correct": ["CorrectionResult", "correct"], "training.loop": ["TrainingResult"], "training.start": ["train"],
 }  # fmt: skip
 
 

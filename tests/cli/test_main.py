@@ -443,22 +443,31 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
     done = casmap("evaluate", spec, "--mapping", mapping, "--area", "0.5", "--json", "numbers/all.json")
     assert done.code == 0
     assert done.complained == ""
-    for word in ("8 photos", mapping.parent.name, "centre box", "whole photo", "LE", "F1", "PxAP", "evidence"):
+    for word in ("8 photos", mapping.parent.name, "centre box", "whole photo", "LE", "F1", "evidence"):
         assert word in done.said
+    assert "PxAP" not in done.said
     numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
     assert list(numbers) == [mapping.parent.name, "centre box", "whole photo"]
-    assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name])
-    assert "OM" not in numbers["whole photo"]
-    for row in numbers.values():
-        whole, field = row.pop("as extracted"), row.pop("field protocol")
-        by_size = [row.pop("by size"), whole.pop("by size")]
+    assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name]["paper protocol"])
+    assert "OM" not in numbers["whole photo"]["paper protocol"]
+    for whole, crop, field in map(dict.values, numbers.values()):
+        by_size = [crop.pop("by size"), whole.pop("by size")]
         assert {"LE", "F1", "boxes above IoU 0.75"} <= set(whole)
         assert set(field) == {"GT-known", "GT-known, threshold 0.5"}
         for sizes in by_size:
             assert all(1 <= group.pop("photos") <= 8 for group in sizes.values())
         grouped = [number for sizes in by_size for group in sizes.values() for number in group.values()]
-        for number in (*whole.values(), *field.values(), *row.values(), *grouped):
-            assert number.get("low", number["value"]) <= number["value"] <= number.get("high", number["value"])
+        for number in (*whole.values(), *field.values(), *crop.values(), *grouped):
+            assert number["low"] <= number["value"] <= number["high"]
+
+
+def test_evaluate_prints_one_short_table_and_all_measures_with_all(casmap, mapping):
+    command = ["evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", mapping]
+    short, everything = casmap(*command), casmap(*command, "--all")
+    assert len(short.said.splitlines()) < 30 < len(everything.said.splitlines())
+    assert "All measures: --all, or --json FILE." in short.said
+    for word in ("PxAP", "GT-known", "Whole photo"):
+        assert (word in everything.said) == (word not in short.said)
 
 
 def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, mapping, tmp_path):
@@ -472,9 +481,10 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
         assert casmap("evaluate", "files/photos", kind, path, "--mapping", mapping, "--json", "all.json").code == 0
         numbers = json.loads((tmp_path / "all.json").read_text())
         for row in drawn.central_crop:
-            assert numbers[row.name]["LE"]["value"] == row.numbers["LE"].value
-            assert numbers[row.name]["LE squashed"]["value"] == drawn.squashed[row.name]
-            assert numbers[row.name]["F1"]["value"] == pytest.approx(row.numbers["F1"].value, abs=1e-5)
+            found = numbers[row.name]["paper protocol"]
+            assert found["LE"]["value"] == row.numbers["LE"].value
+            assert numbers[row.name]["as extracted"]["LE"]["value"] == drawn.squashed[row.name]
+            assert found["F1"]["value"] == pytest.approx(row.numbers["F1"].value, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -646,7 +656,7 @@ def test_evaluate_prints_the_mapping_unchanged(casmap, mapping, tmp_path):
     (tmp_path / "run [best]" / "mapping.safetensors").write_bytes(mapping.read_bytes())
     done = casmap("evaluate", "scenes:photos=4,classes=4,size=32", "--mapping", "run [best]/mapping.safetensors")
     assert done.code == 0
-    assert done.said.count("run [best]") == 6  # three protocols, and further tables
+    assert done.said.count("run [best]") == 1
 
 
 def test_train_prints_its_folder_unchanged(casmap):
@@ -731,7 +741,7 @@ def test_extract_and_evaluate_take_an_exported_mapping(exported, casmap, mapping
     done = casmap("evaluate", spec, "--mapping", onnx, "--mapping", mapping, "--json", "all.json")
     assert done.code == 0
     numbers = json.loads((tmp_path / "all.json").read_text())
-    one, other, *_ = numbers.values()
+    one, other, *_ = (row["paper protocol"] for row in numbers.values())
     assert one["F1"]["value"] == pytest.approx(other["F1"]["value"], abs=1e-3)
 
 

@@ -8,14 +8,24 @@ import pytest
 from rich.console import Console
 
 from casmap.cli import tables
-from casmap.cli.tables import print_check, print_correction, print_plan, print_report, show_outcome, table_of
+from casmap.cli.tables import (
+    print_check,
+    print_correction,
+    print_plan,
+    print_report,
+    print_training,
+    show_outcome,
+    table_of,
+)
 from casmap.paper.outcome import HOLDS, Cell, Claim, Further, Outcome
 from casmap.paper.plan import Planned
 from casmap.paper.report import Report
 from casmap.tools.check import OWN, CheckResult
 from casmap.tools.correct import Agreement, CorrectionResult
+from casmap.training.loop import TrainingResult
 from casmap.training.recipes import QUICK
 
+NEXT = "Next: casmap extract PHOTOS --mapping new/mapping.safetensors"
 CLAIM = Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)
 
 
@@ -96,6 +106,25 @@ def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> Non
     assert words in said
     assert "50.0 [50.0, 50.0]" in said
     assert "Warning: From the masked-in photos the classifier is correct in 0%" in said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "last"),
+    [
+        ("good", ["Verdict: good", "Next: casmap extract PHOTOS --mapping new/mapping.safetensors"]),
+        (
+            "doubtful",
+            ["Next: casmap extract PHOTOS --mapping new/mapping.safetensors", "Warning: x", "Verdict: doubtful"],
+        ),
+        ("failed", ["Warning: x", "Verdict: failed"]),
+    ],
+)
+def test_a_training_ends_with_what_to_do_next_unless_the_verdict_is_not_good(told, verdict, last) -> None:
+    reasons = () if verdict == "good" else ("x",)
+    print_training(TrainingResult(Path("new/mapping.safetensors"), verdict, 0.312, (), "", 0, 90.0, 0.0, 1, 1, reasons))
+    said = ["", "Mapping: new/mapping.safetensors"]
+    said += ["  trained in 1.5 minutes; masks cover 31% of a photo on average; all numbers: summary.json"]
+    assert told.file.getvalue().splitlines() == said + last
 
 
 def test_a_correction_is_told_by_class_the_worst_first(told) -> None:

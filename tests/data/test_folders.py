@@ -123,7 +123,10 @@ def test_a_folder_without_photos_is_refused(tmp_path):
 
 def test_photos_outside_class_folders_are_not_enough(tmp_path):
     photo(tmp_path / "a.png")
-    assert "1 photos are in no class folder, the first a.png." in refusal(tmp_path)
+    said = refusal(tmp_path)
+    assert said.startswith(f"{tmp_path} has no class folders, only 1 photo, the first a.png: put the photos of each")
+    assert f"such as {tmp_path / 'cat'} and {tmp_path / 'dog'}" in said
+    assert said.endswith(f"use the shipped mapping: casmap extract {tmp_path}.")
 
 
 def test_loose_photos_beside_class_folders_are_left_out_and_named(pets):

@@ -78,7 +78,7 @@ def test_the_next_photo_of_the_class_replaces_an_unreadable_one(folder) -> None:
         assert [grey(readable, index) for index in (2, 3, 4)] == [grey(photos, index) for index in (2, 4, 4)]
     assert list(readable.skipped) == [3]
     assert photos.names[3] in readable.skipped[3]
-    assert readable.skipped_summary() == f"1 of 20 photos could not be read and are left out: {photos.names[3]}."
+    assert readable.skipped_summary() == f"1 of 20 photos could not be read: {photos.names[3]}."
     assert readable.labels.tolist() == photos.labels.tolist()
 
 

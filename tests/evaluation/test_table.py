@@ -81,9 +81,9 @@ def mapping(mapper, tmp_path):
     return path
 
 
-def printed(results, width=160):
+def printed(results, width=160, everything=True):
     text = io.StringIO()
-    print_rows(results, Console(file=text, width=width))
+    print_rows(results, everything, Console(file=text, width=width))
     return text.getvalue()
 
 
@@ -174,11 +174,10 @@ def test_the_headline_is_what_extract_gives_and_the_central_crop_comes_second(wi
     assert "The paper's protocol: the central square of each photo (central crop)" in text
     assert cells(printed(found), "LE ↓")[0][0] == "0.0"
     content = json.loads(to_json(found))["mine"]
-    assert (content["LE"]["value"], content["LE squashed"]["value"], content["as extracted"]["LE"]["value"]) == (
-        1,
-        0,
-        0,
-    )
+    assert {name: numbers["LE"]["value"] for name, numbers in content.items() if "LE" in numbers} == {
+        "as extracted": 0,
+        "paper protocol": 1,
+    }
 
 
 def test_rows_measure_the_mask_and_the_box_that_the_mapper_gives(mapper, scenes):
@@ -328,6 +327,21 @@ def test_further_tables_say_gt_known_of_the_field_protocol(results):
         }
 
 
+def test_the_short_table_says_what_extract_gives_and_le_by_the_papers_protocol(results):
+    text = printed(results, width=100, everything=False)
+    lines = [re.split(r"\s{3,}", line.strip()) for line in text.splitlines() if line.startswith("  ")]
+    shown = [(name, cells) for name, *cells in lines if cells]
+    extracted = {"LE ↓": "LE", "mask IoU ↑": "mask IoU", "F1 ↑": "F1", "box IoU > 0.75 ↑": "boxes above IoU 0.75"}
+    for name, key in extracted.items():
+        assert (name, [share(row.numbers[key]) for row in results.rows]) in shown
+    for size, group in results["mine"].by_size.items():
+        cells = [share(row.by_size[size].numbers["LE"]) for row in results.rows]
+        assert ((f"{size} ({group.photos})", cells) in shown) == (size != "0.1-0.33")
+    assert shown[-1] == ("LE ↓", [share(row.numbers["LE"]) for row in results.central_crop])
+    assert text.startswith("12 photos; percent with 95 % intervals")
+    assert len(printed(results, width=80, everything=False).splitlines()) < 30 < len(printed(results).splitlines())
+
+
 def test_om_is_a_dash_where_no_class_is_told(results):
     assert cells(printed(results), "OM ↓")[0][1:] == ["-", "-"]
 
@@ -336,8 +350,9 @@ def test_measures_that_nobody_has_take_no_line(mapper, scenes):
     assert "equal area" not in printed(compare(scenes, {"mine": mapper}))
 
 
-def test_the_table_fits_a_terminal_of_80_columns(results):
-    text = printed(results, width=80)
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_table_fits_a_terminal_of_80_columns(results, everything):
+    text = printed(results, 80, everything)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
 
@@ -354,12 +369,11 @@ def test_json_holds_all_numbers(results):
     assert list(content) == [row.name for row in results.rows]
     for row, crop, field in zip(results.rows, results.central_crop, results.field_protocol, strict=True):
         found = content[row.name]
-        assert found.pop("LE squashed") == {"value": results.squashed[row.name]}
-        for numbers, of in ((found.pop("as extracted"), row), (found, crop)):
+        assert list(found) == ["as extracted", "paper protocol", "field protocol"]
+        assert found["field protocol"] == {key: vars(number) for key, number in field.numbers.items()}
+        for numbers, of in ((found["as extracted"], row), (found["paper protocol"], crop)):
             by_size = numbers.pop("by size")
-            assert numbers == {key: vars(number) for key, number in of.numbers.items()} | (
-                {"field protocol": {key: vars(number) for key, number in field.numbers.items()}} if of is crop else {}
-            )
+            assert numbers == {key: vars(number) for key, number in of.numbers.items()}
             assert {size: group.pop("photos") for size, group in by_size.items()} == {
                 size: group.photos for size, group in of.by_size.items()
             }

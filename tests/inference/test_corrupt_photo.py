@@ -38,7 +38,7 @@ def test_a_corrupt_photo_is_skipped_counted_and_named(photos, casmap, tmp_path) 
 
     done = casmap(*train)  # with the usual limit
     assert done.code == 0, done.complained
-    assert f"1 of {count} photos could not be read and are left out: b/00123.jpg." in " ".join(done.said.split())
+    assert f"1 of {count} photos could not be read: b/00123.jpg." in " ".join(done.said.split())
 
     done = casmap("extract", photos, "--mapping", tmp_path / "run" / "mapping.safetensors", "--out", tmp_path / "maps")
     assert done.code == 1

@@ -61,7 +61,8 @@ def test_the_command_skips_hostile_photos_and_writes_the_others(folder, fresh, s
 
 def test_one_hostile_photo_alone_is_one_sentence(fresh, thin_png, tmp_path) -> None:
     (tmp_path / "thin.png").write_bytes(thin_png)
-    assert "No photo could be read: " in fresh("extract", tmp_path / "thin.png", "--out", tmp_path / "maps").sentence()
+    done = fresh("extract", tmp_path / "thin.png", "--out", tmp_path / "maps")
+    assert "No photo could be read. The first error: " in done.sentence()
 
 
 def test_annotate_skips_hostile_photos_as_well(folder, mapping, scan_bomb, tmp_path, monkeypatch) -> None:

@@ -34,7 +34,7 @@ def test_without_a_hub_weights_are_out_of_reach_and_the_sentence_says_what_to_do
 
 
 def test_an_unknown_name_is_not_taken_for_weights_that_cannot_be_downloaded() -> None:
-    with pytest.raises(UserError, match=r"^timm has no backbone 'resnet19': choose another, such as .*resnet18"):
+    with pytest.raises(UserError, match=r"^There is no backbone 'resnet19': choose another, such as .*resnet18"):
         source_of("resnet19").missing_weights("resnet19")
 
 

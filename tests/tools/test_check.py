@@ -117,6 +117,20 @@ def test_a_classifier_of_other_classes_is_refused(casmap, mapping, classifier) -
     assert "does not have exactly the 4 classes" in done.sentence()
 
 
+@pytest.mark.parametrize(
+    ("classifier", "sentence"),
+    [
+        ("resnet18", "give them as a file, resnet18=FILE, or name another classifier."),
+        ("lite9", "There is no backbone 'lite9': choose another, such as lite2"),
+        ("gone.safetensors", "gone.safetensors"),
+    ],
+)
+def test_a_classifier_without_weights_is_refused_with_what_check_can_do(casmap, mapping, classifier, sentence) -> None:
+    done = casmap("check", "scenes:classes=4,photos=8,size=64", "--mapping", mapping, "--classifier", classifier)
+    assert sentence in done.sentence()
+    assert "--weights" not in done.sentence()
+
+
 def test_scenes_are_held_out(tmp_path, mapping) -> None:
     found = check("scenes:classes=4,photos=8,size=64", mapping=mapping, out=tmp_path)
     assert not set(found.names) & set(Scenes(classes=4, photos=8, size=64).names)

@@ -136,12 +136,12 @@ def test_boxes_do_not_turn_masks_into_rectangles(tmp_path) -> None:
     before, after = (agreement(SaliencyMapper.load(file), photos).ious.mean() for file in (fitting, path))
     assert before > 0.4
     assert after > before - 0.02
-    assert any("60 of 60 corrections are boxes without outlines" in line for line in said.lines)
+    assert any("Boxes without outlines: 60 of 60 corrections" in line for line in said.lines)
 
 
 def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
     photos = Scenes(classes=2, photos=8, size=64)
-    with pytest.raises(UserError, match="Only 4 photos have a correction"):
+    with pytest.raises(UserError, match="Training needs at least 5"):
         train_on_corrections(trained, Subset(photos, np.arange(4)), out=tmp_path / "b")
     train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
     with pytest.raises(UserError, match="exists already"):

@@ -50,7 +50,7 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
 
 def test_one_class_only_is_refused(tmp_path, make_folder) -> None:
     make_folder(tmp_path / "photos", classes=("ant",))
-    with pytest.raises(UserError, match="of one class, 'ant': a classifier needs at least two classes"):
+    with pytest.raises(UserError, match="of one class, 'ant', and training needs two or more: add a folder of photos"):
         train(str(tmp_path / "photos"), out=tmp_path / "run", **CPU)
     assert not (tmp_path / "run").exists()
 
@@ -68,6 +68,11 @@ def test_unavailable_weights_are_reported_before_training(tmp_path, make_folder)
         ({"aera": 0.4}, r"no option 'aera'; did you mean area\?"),
         ({"area": 4.0}, "area must be between"),
         ({"backbone": 3}, "backbone must be text, not 3"),
+        ({"backbone": "lite9"}, "no backbone 'lite9': choose another, such as lite2, lite1, lite0"),
+        ({"backbone": "lite9", "recipe": "photos"}, "no backbone 'lite9'"),
+        ({"backbone": "torchvision/resnet19"}, "torchvision has no classifier 'resnet19': choose another"),
+        ({"masks_from": "gone.safetensors"}, "gone.safetensors"),
+        ({"masks_from": "gone.onnx", "recipe": "photos"}, "gone.onnx"),
         ({"compile": True}, "The option compile was removed in casmap 0.2.0"),
     ],
 )
@@ -133,7 +138,7 @@ def test_all_warnings_are_in_the_result_and_in_that_of_a_finished_run_that_is_re
     signs = (
         "f(0) has an accuracy of only",
         "The masks cover",
-        "1 of 24 photos could not be read and are left out: bee/3.png.",
+        "1 of 24 photos could not be read: bee/3.png.",
     )
     for warning, sign in zip(trained.warnings, signs, strict=True):
         assert sign in warning

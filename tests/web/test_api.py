@@ -288,6 +288,18 @@ def test_annotations_have_the_limits_of_all_requests(cat, limits, status) -> Non
         assert (answer.status_code, list(answer.json())) == (status, ["detail"])
 
 
+def test_a_slow_photo_of_a_batch_fails_alone(start, scan_bomb, cat) -> None:
+    server = start("--seconds", "4")
+    while ask(server.address, "/api/map", cat)[0] != 200:  # on a busy machine its processes take a while to start
+        pass
+    status, _, content = ask(server.address, "/api/batch", *form([cat, scan_bomb, cat]))
+    assert status == 200, content
+    first, slow, last = json.loads(content)
+    assert slow == {"detail": "The request took longer than 4 seconds."}
+    assert first == last
+    assert "mask" in first
+
+
 def test_only_free_photos_are_served(server) -> None:
     names = json.loads(ask(server.address, "/api/photos")[2])
     assert names == [path.name for path in free_photos()]

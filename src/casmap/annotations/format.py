@@ -43,11 +43,13 @@ class Format:
     read: takes the file or folder, the folder of the photos, and their names; returns the annotations.
     write: takes photos, all classes, a folder, which may exist, and options; returns the file or folder to open, which
     `read` accepts.
+    options: the names of the fields of `WriteOptions` that `write` uses and that other formats do not have.
     """
 
     recognises: Callable[[Path], bool]
     read: Callable[[Path, Path, "Names"], "Annotations"]
     write: Callable[[Sequence["Labelled"], Sequence[str], Path, WriteOptions], Path]
+    options: tuple[str, ...] = ()
 
 
 FORMATS: Registry[Format] = Registry(

@@ -63,5 +63,5 @@ def scenes(
 
     drawn = open_photos(f"scenes:{options}")
     to = write_photos(drawn, out, reporter=reporter)
-    reporter.message(f"{len(drawn)} scenes in {to.photos}, with {to.boxes}, {to.masks} and {to.parts}")
+    reporter.message(f"{counted(len(drawn), 'scene')} in {to.photos}, with {to.boxes}, {to.masks} and {to.parts}")
     reporter.message(f"Next: casmap train {to.photos}")

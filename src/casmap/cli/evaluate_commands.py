@@ -93,9 +93,10 @@ def evaluate(
     size: Annotated[
         int | None, typer.Option(min=32, help="side of the square that photos are resized to (default: the mapping's)")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="also write all numbers to this file")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="print all measures, under all three protocols")] = False,
+    json: Annotated[Path | None, typer.Option(help="also write all measures to this file")] = None,
 ) -> None:  # fmt: skip
-    """Measure mappings against boxes and masks: OM, LE, F1 and more, next to the centre box and the whole photo."""
+    """Measure mappings against boxes and masks, next to the centre box and the whole photo."""
     from casmap.evaluation.table import evaluate as measure
     from casmap.evaluation.table import to_json
 
@@ -103,6 +104,8 @@ def evaluate(
         data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
         unseen=unseen, reporter=reporter,
     )  # fmt: skip
-    print_rows(results)
+    print_rows(results, everything)
     if json:
         write_whole(json, to_json(results))
+    elif not everything:
+        reporter.message("All measures: --all, or --json FILE.")

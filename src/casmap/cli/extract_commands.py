@@ -83,11 +83,11 @@ def extract(
             photos, mapping=mapping, out=out, views=views, alpha=alpha, threshold=threshold, edges=edges,
             batch=batch, device=device, window=window, reporter=reporter,
         )  # fmt: skip
-    reporter.message(f"{done.written} {'map' if done.written == 1 else 'maps'} in {out}")
+    reporter.message(f"{counted(done.written, 'map')} in {out}")
     if done.empty:
         lower = "--threshold" if alpha is None else "--alpha"
         advice = f"lower {lower}, or the mapping may need more training"
-        complain(f"No object found in {done.empty} {'photo' if done.empty == 1 else 'photos'}: {advice}.")
+        complain(f"No object found in {counted(done.empty, 'photo')}: {advice}.")
     if done.skipped:
         name_skipped(done.skipped)
 

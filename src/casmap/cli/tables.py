@@ -13,6 +13,7 @@ from rich.text import Text
 
 from casmap.cli.console import complain, console
 from casmap.io.names import escaped
+from casmap.reporting import counted, duration
 
 if TYPE_CHECKING:
     from casmap.data.validate import Report as DataReport
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from casmap.paper.report import Report
     from casmap.tools.check import CheckResult
     from casmap.tools.correct import CorrectionResult
+    from casmap.training.loop import TrainingResult
 
 WIDE = 160  # columns that a terminal needs to show a study's full table instead of its summary
 MARKS = {"best": "bold", "unseen": "italic dim"}  # styles of cells
@@ -100,10 +102,10 @@ def print_check(checked: "CheckResult") -> None:
     from casmap.tools.check import AGAINST, HEAD, against, rows
 
     agree = "correct" if checked.known else "the same as for the whole photo"
-    title = f"{len(checked.names)} photos: how often the predicted class is {agree}, percent [95 %]"
+    title = f"{counted(len(checked.names), 'photo')}: how often the predicted class is {agree}, percent [95 %]"
     console.print(table_of(title, HEAD, rows(checked)))
     if checked.measured is not None:
-        title = f"Against masks of the same area that know nothing, {len(checked.measured.masks)} photos [95 %]"
+        title = f"Against control masks of the same area, {counted(len(checked.measured.masks), 'photo')} [95 %]"
         console.print(table_of(title, AGAINST, against(checked.measured)))
     print_verdict(checked.verdict, checked.warnings)
 
@@ -114,6 +116,22 @@ def print_verdict(verdict: str, reasons: Sequence[str]) -> None:
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
     colour = {"good": "green", "doubtful": "red"}.get(verdict, "bold red")
     console.print(f"Verdict: {verdict}", style=colour)
+
+
+def print_training(trained: "TrainingResult") -> None:
+    """The mapping, its verdict and the next command; a verdict that is not good comes last, where it is seen."""
+    took = f"trained in {duration(trained.seconds)}; " if trained.seconds else ""
+    console.print(
+        f"\nMapping: {trained.mapping}\n"
+        f"  {took}masks cover {trained.area:.0%} of a photo on average; all numbers: summary.json",
+        soft_wrap=True,
+    )
+    following = f"Next: casmap extract PHOTOS --mapping {trained.mapping}"
+    if trained.verdict == "doubtful":
+        console.print(following, soft_wrap=True)
+    print_verdict(trained.verdict, trained.reasons)
+    if trained.verdict == "good":
+        console.print(following, soft_wrap=True)
 
 
 def print_correction(found: "CorrectionResult") -> None:
@@ -147,11 +165,13 @@ def print_data(report: "DataReport", console: Console = console) -> None:
     import statistics  # takes a hundredth of the time of --help
 
     each = sorted(report.classes.values())
-    median = f"{each[0]} to {each[-1]} photos, median {statistics.median(each):g}"
+    many = f"{counted(each[0], 'photo')} each"
+    if each[0] < each[-1]:
+        many = f"{each[0]} to {counted(each[-1], 'photo')}, median {statistics.median(each):g}"
     lines = [
         f"Layout:     {report.understood}",
         f"Photos:     {report.photos}",
-        f"Classes:    {len(each)}, with {median if each[0] < each[-1] else f'{each[0]} photos each'}",
+        f"Classes:    {len(each)}, with {many}",
     ]
     if each[0] < each[-1]:
         few = Counter(report.classes).most_common()[: -FEWEST - 1 : -1]
@@ -160,10 +180,10 @@ def print_data(report: "DataReport", console: Console = console) -> None:
         sizes = (f"{name} {width} x {height}" for name, (width, height) in report.sizes.items())
         lines.append(f"Sizes:      {', '.join(sizes)}")
     share = "" if report.box_share is None else f"; they cover {report.box_share:.1%} of the photo on average"
-    lines.append(f"Boxes:      {report.with_boxes} photos{share}")
-    lines.append(f"Masks:      {report.with_masks} photos")
+    lines.append(f"Boxes:      {counted(report.with_boxes, 'photo')}{share}")
+    lines.append(f"Masks:      {counted(report.with_masks, 'photo')}")
     if report.with_parts:
-        lines.append(f"Parts:      {report.with_parts} photos")
+        lines.append(f"Parts:      {counted(report.with_parts, 'photo')}")
     for line in lines:
         console.print(line, soft_wrap=True)
     for title, groups in (("Note", report.notes), ("Problem", report.problems)):
@@ -177,7 +197,23 @@ def print_data(report: "DataReport", console: Console = console) -> None:
         console.print("No problems found.")
 
 
-def print_rows(results: "Evaluation", console: Console = console) -> None:
+def print_rows(results: "Evaluation", everything: bool = False, console: Console = console) -> None:
+    """Print one short table: masks and boxes as they are extracted, and LE by the paper's protocol.
+
+    everything: print all measures instead, under all three protocols.
+    """
+    from casmap.evaluation.table import SHORT_NOTE, short_rows
+
+    if everything:
+        return _print_all(results, console)
+    rows = results.rows
+    title = f"{counted(len(rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
+    head = ["", *(row.name for row in rows)]
+    console.print(table_of(title, head, short_rows(results), box=box.SIMPLE_HEAD, title_justify="left"))
+    console.print(SHORT_NOTE)
+
+
+def _print_all(results: "Evaluation", console: Console) -> None:
     """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
     from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
@@ -195,7 +231,7 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
     rows, crop, field = results.rows, results.central_crop, results.field_protocol
     head = ["", *(row.name for row in rows)]
     by_size = ["share (photos)", *head[1:]]
-    what = f"{len(rows[0].values['LE'])} photos, threshold 0.5; 95 % bootstrap intervals"
+    what = f"{counted(len(rows[0].values['LE']), 'photo')}, threshold 0.5; 95 % bootstrap intervals"
     title = f"Whole photo resized to a square, as casmap extract does: {what}"
     console.print(table_of(title, head, table_rows(rows), show_lines=True))
     console.print(f"{FORMULAS}\n{WHOLE_PHOTO_F1}\n")

@@ -9,7 +9,7 @@ import typer
 
 from casmap.cli.console import complain, console, if_stopped, reporter
 from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe_options
-from casmap.cli.tables import print_verdict
+from casmap.cli.tables import print_training
 
 FAILED = 3  # exit code of a training whose masks are useless
 ADVICE = (
@@ -53,24 +53,11 @@ def train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
             minutes=minutes, reporter=reporter, **changes or {},
         )  # fmt: skip
-    steps = f"{trained.steps} steps of Algorithm 1" if trained.steps else "Second stage only"
-    weight = f", lambda_R {trained.lambda_r:.3g}" if trained.steps else ""
-    took = f" in {trained.seconds / 60:.1f} minutes" if trained.seconds else ""
-    console.print(
-        f"\nMapping: {trained.mapping}\n"
-        f"  {steps}{took}; mean mask area {trained.area:.3f}{weight}\n"
-        f"  accuracy on training crops: clean {trained.accuracy:.0%}, masked {trained.masked_accuracy:.0%}",
-        soft_wrap=True,
-    )
+    print_training(trained)
     if trained.verdict == "failed":
-        for reason in trained.reasons:
-            reporter.warning(f"  {reason}")
         complain(f"The training failed: {ADVICE}")
         if "TORCHELASTIC_RUN_ID" not in os.environ:  # torchrun would start a process again that exits with an error
             raise typer.Exit(FAILED)
-        return
-    reporter.message(f"Next: casmap extract PHOTOS --mapping {trained.mapping} --out maps")
-    print_verdict(trained.verdict, trained.reasons)
 
 
 @with_recipe_options

@@ -13,11 +13,12 @@ from casmap.annotations.regions import check_size, main_class, of_class, open_ma
 from casmap.annotations.types import AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Size, Skipped
 from casmap.data.layouts import SPLIT_NAMES, find_layout
 from casmap.data.photos import Annotation, PhotoSet
-from casmap.errors import UserError
+from casmap.errors import UserError, option
 from casmap.io.decoding import IMAGE_SUFFIXES, image_size
 from casmap.io.find import UNSUPPORTED_SUFFIXES, links_outside, without_heic_copies
 from casmap.io.images import open_photo
 from casmap.io.outputs import is_output, map_files
+from casmap.reporting import counted
 
 Boxes = npt.NDArray[np.float64]
 OptionalPath = str | os.PathLike[str] | None
@@ -71,13 +72,7 @@ class PhotoFolder(PhotoSet):
         for name in loose:  # they are not in the set, so their problems are reported here
             self.problems += [Problem(Kind.NO_CLASS, name), *self._annotations.of(name).problems]
         if not labels:
-            details = f" {len(loose)} photos are in no class folder, the first {loose[0]}." if loose else ""
-            details += f" {len(unsupported)} files have an unsupported format: {unsupported[0]}." if unsupported else ""
-            details += f" {len(outside)} links lead out of it and are not followed: {outside[0]}." if outside else ""
-            raise UserError(
-                f"There are no photos in class folders in {root}: put the photos of each class in a folder, or give "
-                f"annotations that name the classes.{details}"
-            )
+            raise UserError(_no_classes(self.root, loose, unsupported, outside))
         # So that class 10 comes after class 9; Python does not convert texts of thousands of digits.
         by_number = all(label.isdecimal() and len(label) < 20 for label in labels.values())
         self.classes = sorted(set(labels.values()), key=(lambda name: (int(name), name)) if by_number else None)
@@ -184,6 +179,20 @@ def _photos_in(root: Path) -> tuple[list[str], list[str], list[str]]:
     photos = [name for name in names if _suffix(name) in IMAGE_SUFFIXES]
     unsupported = [name for name in names if _suffix(name) not in IMAGE_SUFFIXES]
     return sorted(photos, key=lambda name: name.split("/")), sorted(unsupported), sorted(outside)
+
+
+def _no_classes(root: Path, loose: list[str], unsupported: list[str], outside: list[str]) -> str:
+    """Return what to do with a folder that has no class folders."""
+    advice = f"put the photos of each class in a folder of their own, such as {root / 'cat'} and {root / 'dog'}"
+    details = f" Files of an unsupported format: {len(unsupported)}, the first {unsupported[0]}." if unsupported else ""
+    details += f" Links that lead out of it are not followed: {outside[0]}." if outside else ""
+    if not loose:
+        return f"There are no photos in {root}: {advice}.{details}"
+    return (
+        f"{root} has no class folders, only {counted(len(loose), 'photo')}, the first {loose[0]}: {advice}, or give "
+        f"annotations that name the class of each photo ({option('labels')} in train, {option('boxes')} in other "
+        f"commands). Without classes, use the shipped mapping: casmap extract {root}.{details}"
+    )
 
 
 def _suffix(name: str) -> str:

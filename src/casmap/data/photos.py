@@ -151,7 +151,7 @@ class Readable(PhotoSet):
         """Return a sentence about the skipped photos."""
         count, first = len(self.skipped), [self.names[index] for index in sorted(self.skipped)[:5]]
         more = f" and {count - len(first)} more" if count > len(first) else ""
-        return f"{count} of {len(self)} photos could not be read and are left out: {', '.join(first)}{more}."
+        return f"{count} of {len(self)} photos could not be read: {', '.join(first)}{more}."
 
     def _skip(self, index: int, error: UnreadableImage) -> None:
         with self._lock:

@@ -9,10 +9,11 @@ import numpy.typing as npt
 from casmap.evaluation.localization import Floats
 from casmap.evaluation.numbers import Number, mean_of
 
+UNION = "0.1-0.33"  # of two other sizes
 # The least share, and the least share of the next size.
 SIZES: dict[str, tuple[float, float]] = {
     "below 0.1": (0.0, 0.1), "0.1-0.2": (0.1, 0.2), "0.2-0.33": (0.2, 0.33), "0.33-0.5": (0.33, 0.5),
-    "0.5-0.7": (0.5, 0.7), "above 0.7": (0.7, np.inf), "0.1-0.33": (0.1, 0.33),
+    "0.5-0.7": (0.5, 0.7), "above 0.7": (0.7, np.inf), UNION: (0.1, 0.33),
 }  # fmt: skip
 
 

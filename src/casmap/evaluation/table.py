@@ -16,8 +16,8 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
-from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, FIT, LOOSE, MEAN, TIGHT, USUAL, Rules, by_rule
-from casmap.evaluation.by_size import sizes_of
+from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, EXTRACTED_RULES, FIT, LOOSE, MEAN, TIGHT, Rules, by_rule
+from casmap.evaluation.by_size import UNION, sizes_of
 from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.field_protocol import GT_KNOWN, measure_field_protocol
 from casmap.evaluation.numbers import Number
@@ -38,11 +38,21 @@ COLUMNS: dict[str, tuple[str, float]] = {
 }  # fmt: skip
 # The further tables, in percent, by each rule that makes a binary mask.
 FIT_MEASURES = {
-    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", "LE": f"LE at IoU {USUAL} ↓",
+    f"LE at IoU {LOOSE}": f"LE at IoU {LOOSE} ↓", "LE": "LE at IoU 0.5 ↓",
     f"LE at IoU {TIGHT}": f"LE at IoU {TIGHT} ↓", MEAN: "mean of the three ↓", ABOVE: f"above IoU {FIT} ↑",
     "mask IoU": "mask IoU ↑",
 }  # fmt: skip
 FIELD_MEASURES = {GT_KNOWN: f"{GT_KNOWN} ↑"}
+# The short table; the last three measures are there only if parts or an area are given.
+SHORT_MEASURES = {
+    "LE": "LE ↓", "mask IoU": "mask IoU ↑", "F1": "F1 ↑", ABOVE: f"box IoU > {FIT} ↑",
+    "LE at area": "LE at equal area ↓", "evidence recall": "evidence recall ↑",
+    "evidence precision": "evidence precision ↑",
+}  # fmt: skip
+SHORT_NOTE = (
+    "As extracted: what casmap extract writes, the whole photo at threshold 0.5. Size: the share of the photo that "
+    "the true box covers, and the number of photos. Paper's protocol: the central square, alpha = 1."
+)
 PAPER_MEASURES = ("OM", "LE", "F1")  # the paper's measures of localization
 FORMULAS = (
     "total variation: sum of |differences| between neighbouring pixels; mask entropy: mean of -m log2 m; "
@@ -203,12 +213,8 @@ def rule_rows(rows: Sequence[Row], titles: dict[str, str], rules: Rules = BINARY
     """Lines of a further table: for each rule a heading, and below it a line for each measure that any row has."""
     lines = []
     for rule in rules:
-        keys = {by_rule(key, rule, rules): title for key, title in titles.items()}
-        measured = {key: title for key, title in keys.items() if any(key in row.numbers for row in rows)}
         lines.append([rule, *("" for _ in rows)])
-        lines += [
-            [f"  {title}", *(_short(row.numbers.get(key)) for row in rows)] for key, title in measured.items()
-        ]  # fmt: skip
+        lines += _lines(rows, {by_rule(key, rule, rules): title for key, title in titles.items()})
     return lines
 
 
@@ -226,6 +232,23 @@ def size_rows(rows: Sequence[Row], rules: Rules = BINARY_RULES) -> list[list[str
     return lines
 
 
+def short_rows(results: Evaluation) -> list[list[str]]:
+    """Lines of the short table: measures as extracted, LE by object size, and OM and LE by the paper's protocol."""
+    rows, sizes = results.rows, size_rows(results.rows, EXTRACTED_RULES)[1:]
+    groups = {
+        "as extracted": _lines(rows, SHORT_MEASURES),
+        "LE ↓ by size": [line for line in sizes if not line[0].startswith(f"  {UNION} ")],
+        "paper's protocol": _lines(results.central_crop, {"OM": "OM ↓", "LE": "LE ↓"}),
+    }
+    return [line for title, lines in groups.items() for line in [[title, *("" for _ in rows)], *lines]]
+
+
+def _lines(rows: Sequence[Row], titles: dict[str, str]) -> list[list[str]]:
+    """A line for each measure that any row has."""
+    measured = {key: title for key, title in titles.items() if any(key in row.numbers for row in rows)}
+    return [[f"  {title}", *(_short(row.numbers.get(key)) for row in rows)] for key, title in measured.items()]
+
+
 def _short(number: Number | None) -> str:
     """A share in percent and its interval on one line; without the interval if it has no width.
 
@@ -237,20 +260,14 @@ def _short(number: Number | None) -> str:
 
 
 def to_json(results: Evaluation) -> str:
-    """All numbers with their intervals.
-
-    The keys of 0.1.0 are the numbers of the central crop, and "LE squashed", the LE of whole photos. "as extracted" has
-    all numbers of whole photos, "field protocol" those of the field's protocol, "by size" those of each object size.
-    """
+    """All numbers with their intervals, for each system under the names of the three protocols."""
     content = {
-        crop.name: {
-            **_numbers(crop),
-            "LE squashed": {"value": results.squashed[crop.name]},
-            "by size": _by_size(crop),
+        whole.name: {
             "as extracted": {**_numbers(whole), "by size": _by_size(whole)},
+            "paper protocol": {**_numbers(crop), "by size": _by_size(crop)},
             "field protocol": _numbers(field),
         }
-        for crop, whole, field in zip(results.central_crop, results.rows, results.field_protocol, strict=True)
+        for whole, crop, field in zip(results.rows, results.central_crop, results.field_protocol, strict=True)
     }
     return json.dumps(content, indent=2) + "\n"
 

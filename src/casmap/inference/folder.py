@@ -113,11 +113,7 @@ def extract(
                     raise Stopped(f"Stopped: {count}{continued}.") from error
                 raise
         if not maps.lines:
-            raise UserError(
-                f"No photo could be read: {skipped[0]}"
-                if len(skipped) == 1
-                else f"None of {len(skipped)} photos could be read; the first: {skipped[0]}"
-            )
+            raise UserError(f"No photo could be read. The first error: {skipped[0]}")
         maps.close(stopped=False)
     return Extraction(out, len(maps.lines), sum(line["box"] is None for line in maps.lines.values()), skipped)
 

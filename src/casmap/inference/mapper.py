@@ -21,6 +21,7 @@ from casmap.inference.edges import Edges, check_edges, fit_mask
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.arrays import Window, as_array, is_batch, is_tensor
 from casmap.io.images import Image, Opened, Source, open_photo, path_of, unusable
+from casmap.reporting import counted
 
 SHIPPED = Path(__file__).parents[1] / "weights" / "casmap.onnx"  # the shipped mapping
 OnError = Literal["raise", "skip"]
@@ -236,7 +237,7 @@ class SaliencyMapper:
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")
-        return f"SaliencyMapper({backbone}, {self.size} px, {len(self.classes)} classes)"
+        return f"SaliencyMapper({backbone}, {self.size} px, {counted(len(self.classes), 'class')})"
 
 
 def load(

@@ -63,7 +63,7 @@ def find_images(sources: Iterable[str | os.PathLike[str]], left_out: list[str] |
                 if left_out is not None:
                     left_out += [f"{path} is a link that leads out of {source}." for path in sorted(outside)]
                 images = [path for path in images if path not in outside]
-                missing += f" {len(outside)} links lead out of it and are not followed." * bool(outside)
+                missing += " Links that lead out of it are not followed." * bool(outside)
         except OSError as error:
             raise UserError(f"Cannot read {source}: {error.strerror}.") from error
         if closed and (left_out is None or not images):

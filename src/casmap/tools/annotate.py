@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import get_args
 
@@ -24,7 +24,7 @@ from casmap.io.lock import LOCK, locked
 from casmap.io.names import written
 from casmap.io.opener import Opener
 from casmap.io.reading import is_inside
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 
 UNNAMED = "object"  # the class of photos that are in no class folder, and of all with classes="none"
 Label = Callable[[Path, Mask, str | None], Labelled]  # takes a photo, its mask and the predicted class
@@ -62,6 +62,8 @@ def annotate(
     given = {"mapping": mapping, "edges": edges, "classes": classes if classes == "predicted" else None}
     if maps is not None and (unused := [name for name, value in given.items() if value is not None]):
         raise UserError(f"{option('maps')} replaces the mapping: leave out {option(unused[0])}.")
+    options = WriteOptions(rle, prefix, val)
+    check_options(format, options)
     with locked(out, reporter), Opener(cores()) as opener:
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder ({option('out')}).")
@@ -92,8 +94,8 @@ def annotate(
             made = _by_maps(find_maps(Path(maps), names), paths, label, opener, reporter)
         loose = [name for name in names.values() if len(name.parts) == 1]
         if classes == "folder" and loose:
-            many = "1 photo is" if len(loose) == 1 else f"{len(loose)} photos are"
-            reporter.message(f"{many} directly in {base} and in no class folder: the class is {UNNAMED!r}.")
+            many = counted(len(loose), "photo")
+            reporter.message(f"{many} directly in {base}, in no class folder: class {UNNAMED!r}.")
         if classes == "folder":
             tell_of_nested_folders(names.values(), reporter)
         labelled: list[Labelled] = []
@@ -101,9 +103,21 @@ def annotate(
             labelled += [one] if isinstance(one, Labelled) else []
             skipped += [one] if isinstance(one, str) else []
         if not labelled:
-            raise UserError(f"None of {len(skipped)} photos could be read; the first: {skipped[0]}")
-        path = form.write(labelled, labels_of(labelled), out, WriteOptions(rle, prefix, val, base.name))
+            raise UserError(f"No photo could be read. The first error: {skipped[0]}")
+        path = form.write(labelled, labels_of(labelled), out, replace(options, folder=base.name))
         return AnnotationResult(path, labelled, skipped)
+
+
+def check_options(format: str, options: WriteOptions) -> None:
+    """Raise UserError if an option is set that the format does not use.
+
+    >>> check_options("coco", WriteOptions(rle=True))
+    """
+    own = FORMATS[format].options
+    for entry in fields(options):
+        if getattr(options, entry.name) != entry.default and entry.name not in own:
+            others = ", ".join(name for name in FORMATS if entry.name in FORMATS[name].options)
+            raise UserError(f"The format {format} has no {option(entry.name)}, an option of {others}: leave it out.")
 
 
 def _by_mapping(

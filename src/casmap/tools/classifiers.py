@@ -20,6 +20,7 @@ from casmap.errors import UserError
 from casmap.evaluation.trust import inpainted
 from casmap.evaluation.verdict import WHOLE
 from casmap.inference.mapper import Network
+from casmap.models.backbones import WHEELS, source_of, weights_reachable
 from casmap.models.classifier import Classifier
 from casmap.models.files import load_classifier
 from casmap.training.first_classifier import check_weights, load_backbone
@@ -47,7 +48,14 @@ def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
             if missing := load_backbone(classifier, file):
                 raise UserError(f"The weights in {file} do not fit {backbone} with ImageNet's classes: {missing[0]}.")
         else:
-            check_weights(name)
+            source_of(name).check_name(name)
+            if name in WHEELS:
+                check_weights(name)
+            elif not weights_reachable(name):
+                raise UserError(
+                    f"The ImageNet weights of {name} are not available: give them as a file, {name}=FILE, or name "
+                    "another classifier."
+                )
             classifier = Classifier(name, len(classes), pretrained=True)
     # Channels last is faster on a CPU (experiment 30).
     fast = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)

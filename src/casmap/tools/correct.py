@@ -21,7 +21,7 @@ from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.lock import locked
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.onnx_training import load_trainable
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.first_classifier import one_cycle
 from casmap.training.second_stage import step_decoder
 
@@ -31,9 +31,16 @@ ENOUGH = 5  # corrected photos that training needs at least
 LEAST_IN_BOX = 0.1  # mean of a mask in corrected boxes below which it is of no use there
 
 
+Source = str | os.PathLike[str]
+
+
 @dataclass(frozen=True)
 class CorrectionResult:
-    """The agreement of a mapping with the corrections; after training also the new file and its agreement."""
+    """The agreement of a mapping with the corrections, before and after training.
+
+    before, after: `ious`, the IoU of each corrected photo, beside `names` and `classes`; `by_class()`, the number of
+    photos and the mean IoU of each class. mapping: the new file. after and mapping are None if nothing was trained.
+    """
 
     before: "Agreement"
     after: "Agreement | None" = None
@@ -41,19 +48,20 @@ class CorrectionResult:
 
 
 def correct(
-    data: str | os.PathLike[str], *, mapping: str | os.PathLike[str] | None = None, boxes: Path | None = None,
-    masks: Path | None = None, split: str | None = None, out: Path = Path("runs/corrected"), steps: int = STEPS,
-    reporter: Reporter = SILENT,
+    data: Source, *, mapping: Source | None = None, boxes: Source | None = None, masks: Source | None = None,
+    split: str | None = None, out: Source = "runs/corrected", steps: int = STEPS, reporter: Reporter = SILENT,
 ) -> CorrectionResult:  # fmt: skip
-    """Measure a mapping on corrected photos, train its decoder on them, and measure again.
+    """Measure a mapping on photos with corrected annotations, fine-tune its decoder on them, and measure again.
 
-    mapping: a mapping file (default: the shipped mapping). steps: 0 only measures.
+    data: photos in any supported layout. mapping: the file to train (default: the shipped mapping). boxes: corrected
+    boxes or outlines, a file in any annotation format. masks: a folder of corrected masks. split: the split to use if
+    data has several. out: the folder for the new mapping. steps: of training; 0 only measures.
     """
     photos = open_photos(os.fspath(data), boxes=boxes, masks=masks, split=split)
     before = agreement(SaliencyMapper.load(mapping), photos)
     if not steps:
         return CorrectionResult(before)
-    path = train_on_corrections(Path(mapping or SHIPPED), photos, out=out, steps=steps, reporter=reporter)
+    path = train_on_corrections(Path(mapping or SHIPPED), photos, out=Path(out), steps=steps, reporter=reporter)
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
 
 
@@ -150,11 +158,11 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
     network, about = load_trainable(mapping) if mapping.suffix == ".onnx" else load_mapping(mapping)
     corrected = Corrected(photos, SaliencyMapper(network, about["size"]))
     if len(corrected) < ENOUGH:
-        raise UserError(f"Only {len(corrected)} photos have a correction: correct at least {ENOUGH}.")
+        raise UserError(f"Corrected photos: {len(corrected)}. Training needs at least {ENOUGH}: correct more.")
     if corrected.own:
         reporter.message(
-            f"{len(corrected.own)} of {len(corrected)} corrections are boxes without outlines: they only teach what "
-            "lies outside the object. Outlines or masks teach more."
+            f"Boxes without outlines: {len(corrected.own)} of {counted(len(corrected), 'correction')}. A box only "
+            "teaches what lies outside the object; an outline or a mask teaches more."
         )
     batches = Batches(
         corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),

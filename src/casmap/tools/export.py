@@ -23,7 +23,7 @@ from casmap.models.class_names import titles_of
 from casmap.models.files import load_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.models.onnx_network import KEY
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 
 WORTH_HALVING = 1024  # numbers in a tensor
 
@@ -40,8 +40,8 @@ class Loss:
 
     def __str__(self) -> str:
         return (
-            f"LE on {self.photos} photos: {percent(self.before)} before, {percent(self.after)} after, difference "
-            f"{points(self.difference)}; the largest change of a mask pixel is {self.pixel:.1e}."
+            f"LE on {counted(self.photos, 'photo')}: {percent(self.before)} before, {percent(self.after)} after, "
+            f"difference {points(self.difference)}; the largest change of a mask pixel is {self.pixel:.1e}."
         )
 
 

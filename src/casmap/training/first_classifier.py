@@ -19,6 +19,7 @@ from casmap.models.classifier import Classifier, to_device
 from casmap.models.files import load_classifier, read_tensors, save_classifier
 from casmap.models.onnx_training import load_trainable
 from casmap.models.split import last_layers
+from casmap.reporting import counted
 from casmap.training.checkpoints import Checkpoints, Resumable, Row
 from casmap.training.head import HeadInputs, accuracy_on, has_linear_head, head_inputs, held_out_fifth
 from casmap.training.recipes import Recipe
@@ -73,7 +74,9 @@ def _make(photos: PhotoSet, run: Run) -> tuple[Classifier, str]:
             f"f(0), {recipe.backbone} with {source}, must be trained: set {option('first_steps', HINT_STEPS)}."
         )
     chooses = recipe.first_if_better and fits_head and steps > 0
-    parts = ["its head fitted to the photos"] * fits_head + [f"trained on the photos for {steps} steps"] * bool(steps)
+    parts = ["its head fitted to the photos"] * fits_head + [
+        f"trained on the photos for {counted(steps, 'step')}"
+    ] * bool(steps)
     run.message(f"Initial classifier: {origin}{' and, if better, '.join(parts) if chooses else ' and '.join(parts)}.")
     accuracy, inputs = None, None
     if fits_head:

@@ -20,6 +20,7 @@ from casmap.evaluation.verdict import Judgement, Verdict
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.models.files import load_classifier, load_mapping, save_mapping
+from casmap.reporting import counted
 from casmap.training.checkpoints import StoppedStage
 from casmap.training.run import WARNING, Run
 from casmap.version import __version__
@@ -191,7 +192,7 @@ def _too_few(photos: int) -> list[str]:
 def _unsettled(steps: int) -> list[str]:
     """The doubt about a run of Algorithm 1 with few steps; 0 steps: there was no Algorithm 1."""
     if 0 < steps < SETTLED:
-        return [f"Algorithm 1 took only {steps} steps: masks have not settled before about {SETTLED}."]
+        return [f"Algorithm 1 took only {counted(steps, 'step')}: masks have not settled before about {SETTLED}."]
     return []
 
 

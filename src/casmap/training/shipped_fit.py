@@ -17,7 +17,7 @@ from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.classifier import Classifier, find_device
 from casmap.models.network import SaliencyNetwork
 from casmap.models.onnx_decoder import load_start
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.first_classifier import load_shipped_encoder
 from casmap.training.head import head_inputs
 
@@ -52,7 +52,7 @@ class Fit:
             for name, gain in self.gains.items()
             if name in names
         )
-        return f"gain {', '.join(gains)} on {self.photos} photos"
+        return f"gain {', '.join(gains)} on {counted(self.photos, 'photo')}"
 
 
 def measure_fit(photos: PhotoSet, seed: int = 0, device: str = "auto", reporter: Reporter = SILENT) -> Fit | None:

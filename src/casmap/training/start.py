@@ -15,6 +15,8 @@ from casmap.data.photos import PhotoSet, Readable
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.backbones import source_of
 from casmap.reporting import SILENT, Reporter, counted
 from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
@@ -185,13 +187,16 @@ def _shipped_or_unlike(
 
 
 def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
-    """Report a wrong option before photos are opened."""
+    """Report a wrong option, an unknown backbone or an unusable mapping before photos are opened."""
     if recipe_name is not None:
-        read_recipe(os.fspath(recipe_name)).replace(**options)
+        recipe = read_recipe(os.fspath(recipe_name)).replace(**options)
     else:  # whichever recipe is chosen, these options come with its second stage
         needed = options.get("masks_from") or options.get("from_scratch") is False
         steps = {"second_stage_steps": PHOTOS.second_stage_steps} if needed else {}
-        Recipe().replace(**steps | options)
+        recipe = Recipe().replace(**steps | options)
+    source_of(recipe.backbone).check_name(recipe.backbone)
+    if recipe.masks_from not in (None, "shipped"):
+        SaliencyMapper.load(recipe.masks_from)
 
 
 def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet, list[str]]:
@@ -199,7 +204,10 @@ def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet
     photos = open_photos(data, boxes=labels, split=split)
     if len(photos.classes) < 2:
         only = photos.classes[0]
-        raise UserError(f"All photos in {data} are of one class, {only!r}: a classifier needs at least two classes.")
+        raise UserError(
+            f"All photos in {data} are of one class, {only!r}, and training needs two or more: add a folder of photos "
+            f"that show something else. Without classes, use the shipped mapping: casmap extract {data}."
+        )
     if isinstance(photos, Scenes):
         return photos, []
     problems = photos.problems if isinstance(photos, PhotoFolder) else []

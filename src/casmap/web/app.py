@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request, UploadFile
+from fastapi import Depends, FastAPI, Query, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
 
 from casmap.annotations.format import Which
 from casmap.annotations.labelled import Labelled
@@ -172,7 +173,7 @@ def create_app(
             try:
                 made.append(await queue.work(work, await photo.read(), number))
             except (UnreadableImage, HTTPException) as error:
-                if isinstance(error, HTTPException) and error.status_code != 413:
+                if isinstance(error, HTTPException) and error.status_code not in (408, 413):
                     raise
                 made.append(error)
         return made
@@ -219,7 +220,7 @@ def create_app(
 
     @app.post("/api/batch", responses=errors, tags=["maps"])
     async def make_batch(photos: Photos, mapping: Chosen) -> list[Map | Failed]:
-        """Compute the saliency maps of several photos, sent as a form; an unreadable photo gives its error."""
+        """Compute the saliency maps of several photos, sent as a form; an unreadable or slow photo gives its error."""
         made = await work_each(photos, lambda content, _: describe(content, mapping))
         return [Failed(detail=_sentence(one)) if isinstance(one, Exception) else one for one in made]
 

@@ -119,4 +119,4 @@ def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options:
     return out / FILE
 
 
-FORMATS.register("coco")(Format(recognises, read, write))
+FORMATS.register("coco")(Format(recognises, read, write, ("rle",)))

@@ -178,4 +178,4 @@ def region(
     }  # fmt: skip
 
 
-FORMATS.register("label-studio")(Format(recognises, read, write))
+FORMATS.register("label-studio")(Format(recognises, read, write, ("prefix",)))

@@ -182,4 +182,4 @@ def _line(one: Object, number: int, photo: Labelled, outlines: bool) -> str:
     return " ".join([str(number), *(f"{share:.6f}" for share in (outline if outlines else box))])
 
 
-FORMATS.register("yolo")(Format(recognises, read, write))
+FORMATS.register("yolo")(Format(recognises, read, write, ("val",)))

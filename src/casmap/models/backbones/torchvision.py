@@ -28,11 +28,8 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
     >>> {name: tuple(output.shape[1:]) for name, output in list(outputs.items())[-2:]}
     {'layer4.1': (512, 2, 2), 'logits': (5,)}
     """
+    check_name(name)
     name = name.removeprefix(PREFIX)
-    known = torchvision.models.list_models(torchvision.models)
-    if name not in known:
-        near = ", ".join(get_close_matches(name, known, n=5) or ["resnet50", "mobilenet_v2"])
-        raise UserError(f"torchvision has no classifier {name!r}: choose another, such as {near}.")
     network = torchvision.models.get_model(name, weights=None, num_classes=classes).eval()
     shapes = _output_shapes(network)
     *trunk, head = shapes
@@ -43,6 +40,14 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
         raise UserError(f"torchvision's {name} has no feature maps of several sizes: use the backbone of timm instead.")
     extractor = create_feature_extractor(network, {layer: layer for layer in last_of.values()} | {head: "logits"})
     return Backbone(extractor, MEAN, STD, SIDE)
+
+
+def check_name(name: str) -> None:
+    """Raise UserError, with similar names, if torchvision has no such classifier."""
+    name, known = name.removeprefix(PREFIX), torchvision.models.list_models(torchvision.models)
+    if name not in known:
+        near = ", ".join(get_close_matches(name, known, n=5) or ["resnet50", "mobilenet_v2"])
+        raise UserError(f"torchvision has no classifier {name!r}: choose another, such as {near}.")
 
 
 def _output_shapes(network: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -69,4 +74,6 @@ def _trunk(network: nn.Module, above: str = "") -> Iterator[tuple[str, nn.Module
             yield f"{above}{name}", child
 
 
-BACKBONE_SOURCES.register("torchvision")(BackboneSource(owns=lambda name: name.startswith(PREFIX), build=build))
+BACKBONE_SOURCES.register("torchvision")(BackboneSource(
+    owns=lambda name: name.startswith(PREFIX), build=build, check_name=check_name,
+))  # fmt: skip

