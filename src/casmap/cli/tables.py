@@ -205,7 +205,8 @@ def print_rows(results: "Evaluation", everything: bool = False, console: Console
     from casmap.evaluation.table import SHORT_NOTE, short_rows
 
     if everything:
-        return _print_all(results, console)
+        _print_all(results, console)
+        return
     rows = results.rows
     title = f"{counted(len(rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
     head = ["", *(row.name for row in rows)]
