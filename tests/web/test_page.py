@@ -22,6 +22,21 @@ from casmap.inference.views import HEAT_COLOURS, PHOTO_WEIGHTS
 from casmap.io.images import encode_png
 
 pytest.importorskip("playwright.sync_api")
+# A server that takes one request at a time, and makes an object when the test says so.
+BUSY = """
+import time
+from pathlib import Path
+from casmap.inference import objects
+from casmap.web.limits import Limits
+Limits.__init__.__defaults__ = (*Limits.__init__.__defaults__[:3], 1, 0, 64)
+make, folder = objects._object, Path({folder!r})
+def wait(*arguments):
+    (folder / "begun").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    return make(*arguments)
+objects._object = wait
+"""
 CAT, COFFEE, ROCKET, MOTORCYCLE, ASTRONAUT, CAMERA = range(6)  # of the free photos
 
 
@@ -488,6 +503,47 @@ def test_the_selected_mapping_writes_the_annotations(page) -> None:
     with page.expect_request("**/api/annotations*") as asked, page.expect_download():
         page.click("#download")
     assert "mapping=second" in asked.value.url
+
+
+def test_a_second_mapping_that_is_not_ready_is_not_drawn(page) -> None:
+    drop(page, free_photos()[CAT])
+    show_more(page)
+    held = []
+    page.route("**/api/raw?mapping=second", lambda route: held.append(route))
+    page.select_option("#other", "second")
+    for _ in range(100):
+        if held:
+            break
+        page.wait_for_timeout(50)
+    page.locator("#level").fill("0.4")  # without the second mapping's values, this raised an error (see `page`)
+    held[0].continue_()
+    page.locator("#left-name", has_text="second").wait_for()
+    wait(page)
+
+
+def test_a_photo_that_a_busy_server_refused_is_mapped_later(browser, start, tmp_path) -> None:
+    busy = start(first=BUSY.format(folder=str(tmp_path)))
+    page = browser.new_page()
+    page.goto(busy.address)
+    wait(page)
+    page.evaluate(
+        """async () => {
+            const form = new FormData();
+            form.append("photos", await (await fetch("example.jpg")).blob(), "a.jpg");
+            form.append("corrections", "[[[0, 0, 4, 4]]]");
+            window.asked = fetch("api/annotations?format=csv", { method: "POST", body: form });
+        }"""
+    )
+    while not (tmp_path / "begun").exists():
+        page.wait_for_timeout(50)
+    page.set_input_files("#files", str(free_photos()[CAT]))
+    page.locator("#empty", has_text="Too many requests at once").wait_for()
+    (tmp_path / "go").touch()
+    assert page.evaluate("async () => (await window.asked).status") == 200
+    page.locator("#photos .show").click()
+    wait(page)
+    assert page.locator("#photos li.failed").count() == 0
+    page.close()
 
 
 def test_a_rejected_download_shows_the_reason(browser, start) -> None:

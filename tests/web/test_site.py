@@ -3,15 +3,11 @@
 import base64
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
 import zipfile
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import cv2
 import numpy as np
@@ -31,42 +27,10 @@ from casmap.io.names import written
 from casmap.version import __version__
 from casmap.web import ort_web
 from casmap.web.app import POLICY
-from casmap.web.site import BROWSER, STATIC
+from casmap.web.site import BROWSER, STATIC, write_site
 from casmap.web.site import POLICY as SITE_POLICY
 
-ROOT = Path(__file__).parents[2]
 PACKAGE = f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def web_host():
-    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address."""
-    running = []
-
-    def begin(folder: Path) -> tuple[ThreadingHTTPServer, str]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-        Thread(target=server.serve_forever, daemon=True).start()
-        running.append(server)
-        return server, f"http://127.0.0.1:{server.server_port}"
-
-    yield begin
-    for server in running:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture(scope="session")
-def runtime() -> Path:
-    """The npm package, which `make test` gets before the tests."""
-    found = Path(os.environ.get("CASMAP_ORT_WEB", ROOT / ".venv" / PACKAGE))
-    if not found.is_file():
-        pytest.skip(f"{PACKAGE} is missing (npm pack {ort_web.PACKAGE}@{ort_web.VERSION}; CASMAP_ORT_WEB is its path)")
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -190,6 +154,69 @@ def test_the_page_works_offline_once_it_is_loaded(browser, site, web_host) -> No
     drop(page, free_photos()[4])
     page.locator("#level").fill("0.3")
     assert "box" in page.locator("#found").inner_text()
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def two_mappings(runtime, tmp_path_factory) -> Path:
+    """The site with the shipped mapping under two names."""
+    folder = tmp_path_factory.mktemp("two")
+    for name in ("first", "second"):
+        (folder / f"{name}.onnx").write_bytes(SHIPPED.read_bytes())
+    write_site(folder / "site", mappings=[folder / "first.onnx", folder / "second.onnx"], runtime=runtime)
+    return folder / "site"
+
+
+def test_annotations_are_those_of_the_mapping_that_is_chosen_now(browser, two_mappings, web_host) -> None:
+    """Also of photos that it has not mapped yet: only the shown photo is mapped when the mapping changes."""
+    page = browser.new_page()
+    page.goto(web_host(two_mappings)[1])
+    wait(page)
+    drop(page, free_photos()[0])
+    page.set_input_files("#files", str(free_photos()[1]))
+    page.locator("#status", has_text="coffee.png: done").wait_for(timeout=60_000)
+    page.locator("summary").click()
+    page.select_option("#mapping", "second")
+    page.select_option("#format", "coco")
+    with page.expect_download() as waiting:
+        page.click("#download")
+    content = json.loads(waiting.value.path().read_text())
+    assert [image["file_name"] for image in content["images"]] == ["chelsea.png", "coffee.png"]
+    assert len(content["annotations"]) == 2
+    page.close()
+
+
+def test_two_sites_of_one_host_keep_their_own_files(browser, site, two_mappings, web_host, tmp_path) -> None:
+    """A worker that is new removes old files of its own site only."""
+    for name, folder in (("one", site), ("two", two_mappings)):
+        shutil.copytree(folder, tmp_path / "host" / name)
+    server, address = web_host(tmp_path / "host")
+    context = browser.new_context()
+    page = context.new_page()
+    for name in ("one", "two"):
+        page.goto(f"{address}/{name}/")
+        wait(page)
+        page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    server.shutdown()
+    server.server_close()
+    for name, mappings in (("one", ["casmap"]), ("two", ["first", "second"])):
+        page.goto(f"{address}/{name}/")
+        wait(page)
+        assert page.locator("#mapping option").all_text_contents() == mappings
+    context.close()
+
+
+def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, site, web_host, tmp_path) -> None:
+    shutil.copytree(site, tmp_path / "host")
+    _, address = web_host(tmp_path / "host")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    wait(page)
+    page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    (tmp_path / "host" / "index.html").write_text("<h1>Another page</h1>")
+    page.goto(address)
+    assert page.locator("h1").inner_text() == "Another page"
     context.close()
 
 
