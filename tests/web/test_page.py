@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 
+import cv2
 import numpy as np
 import PIL.Image
 import pytest
@@ -108,6 +109,18 @@ def canvas(page, name="after") -> np.ndarray:
     """The pixels of a canvas: (H, W, 4)."""
     address = page.evaluate(f"document.getElementById('{name}').toDataURL()")
     return np.array(PIL.Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).convert("RGBA"))
+
+
+def test_the_page_shows_that_it_works(page) -> None:
+    held = []
+    page.route("**/api/raw?*", lambda route: held.append(route))
+    page.set_input_files("#more", str(free_photos()[CAT]))  # the tile beside the photos
+    page.locator("#stage[aria-busy=true]").wait_for()
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    page.locator("#stage[aria-busy=false]").wait_for()
+    page.locator("#name", has_text="chelsea.png").wait_for()
 
 
 def test_the_first_screen_shows_an_example_with_its_result(browser, two) -> None:
@@ -226,6 +239,22 @@ def test_the_views_on_the_screen_are_the_librarys(page, mapper) -> None:
     hole = wanted.binary()
     np.testing.assert_array_equal(views["inpainted"][~hole][:, :3], wanted.photo[~hole])
     assert (views["inpainted"][hole][:, :3] != wanted.photo[hole]).mean() > 0.9
+
+
+def test_a_line_surrounds_what_the_threshold_keeps(page, mapper) -> None:
+    """On the heat map alone: the other views show the edges themselves."""
+    drop(page, free_photos()[CAT])
+    found = mapper(free_photos()[CAT])
+    for level in (0.5, 0.7):
+        page.locator("#level").fill(str(level))
+        lines = page.locator("#marks polygon.over")
+        assert lines.count() == 1
+        points = np.array([pair.split(",") for pair in lines.get_attribute("points").split()], np.float32)
+        (wanted,) = found.objects("largest", threshold=level)
+        assert cv2.contourArea(points) == pytest.approx(cv2.contourArea(np.float32(wanted.polygon)), rel=0.02)
+        np.testing.assert_allclose([*points.min(0), *points.max(0)], wanted.box, atol=1.5)
+    page.locator("#views input[value=cutout]").check(force=True)
+    assert page.locator("#marks polygon").count() == 0
 
 
 def test_the_divider_moves_by_pointer_and_keyboard(page) -> None:

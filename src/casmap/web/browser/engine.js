@@ -4,6 +4,7 @@ import { annotationFile } from "./annotations.js";
 
 const STEP = 4; // pixels along a side of the network's input for which the decoder computes one value
 
+export const loading = "The network is being loaded, once …";
 export const note = "Photos stay on this device.";
 export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, ZIP)", "label-studio": "Label Studio (ZIP)" };
 
