@@ -1,8 +1,10 @@
-"""What the site's build adds: help of commands, modules, recipe options, and pages made of files in the root folder."""
+"""What the site's build adds: tables of commands, modules and recipe options, pages of other files, the page to try."""
 
 import ast
 import dataclasses
+import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,10 @@ from mkdocs.structure.files import File
 from typer.main import get_command
 
 from casmap.cli.main import app
+from casmap.errors import UserError
 from casmap.training.recipes import CHOICES, GROUPS, RECIPES, Recipe
+from casmap.web import ort_web
+from casmap.web.site import site_files
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "casmap"
@@ -29,6 +34,7 @@ STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
 # Files of the root folder that are pages of the site, too.
 PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
 
+PAGE = "page"  # the folder of the page without a server
 WIDE = {"recipes.md", "glossary.md"}  # pages whose tables need the space of the table of contents
 
 
@@ -44,15 +50,24 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replace `<!-- help: NAME -->`, `<!-- modules -->` and `<!-- recipe -->` by their tables."""
+    """Replace `<!-- help: NAME -->`, `<!-- modules -->`, `<!-- recipe -->` and `<!-- page -->` by what they name."""
     if page.file.src_uri in WIDE:
         page.meta["hide"] = ["toc"]
     markdown = HELP.sub(lambda found: options(found[1]), markdown)
-    for name, table in (("modules", modules), ("recipe", recipe)):
+    for name, table in (("modules", modules), ("recipe", recipe), ("page", frame)):
         marker = f"<!-- {name} -->"
         if marker in markdown:
             markdown = markdown.replace(marker, table())
     return markdown
+
+
+def on_post_build(*, config: Any) -> None:
+    """Write the page without a server beside the pages of the site."""
+    made = page_files()
+    for name, content in {} if isinstance(made, str) else made.items():
+        path = Path(config.site_dir, PAGE, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -74,6 +89,34 @@ def site_links(text: str) -> str:
         return title if "`" in title else f"`{title}`"
 
     return LINK.sub(link, text)
+
+
+@cache
+def page_files() -> dict[str, bytes] | str:
+    """The files of the page without a server; a sentence if npm's package cannot be had."""
+    kept = Path(os.environ.get("CASMAP_ORT_WEB", ROOT / ".venv" / f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"))
+    try:
+        return site_files(runtime=kept if kept.is_file() else None)
+    except UserError as error:
+        return str(error)
+
+
+def frame() -> str:
+    """The page without a server in a frame, or how to get it."""
+    made = page_files()
+    if isinstance(made, str):
+        return (
+            '!!! note "This site was built without the page"\n\n'
+            f"    It runs on ONNX Runtime for browsers, which comes from npm. {made}\n"
+            "    Build the site again with this file in `.venv`, or with its path in the variable `CASMAP_ORT_WEB`.\n"
+            "    On your machine, `casmap page --out site` writes the page."
+        )
+    megabytes = round(sum(map(len, made.values())) / 1e6)
+    return (
+        f'<iframe class="page" src="../{PAGE}/" title="casmap in the browser"></iframe>\n\n'
+        f"*Photos stay in your browser. The page loads {megabytes} MB once, and then also works offline.* "
+        f'<a href="../{PAGE}/">Open it alone</a>.'
+    )
 
 
 def modules() -> str:

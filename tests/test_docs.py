@@ -139,11 +139,14 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path) -> No
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     site = tmp_path / "site"
+    no_npm = {"CASMAP_ORT_WEB": str(tmp_path / "missing.tgz"), "npm_config_registry": "http://127.0.0.1:1/"}
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
-        cwd=ROOT, capture_output=True, text=True, env=ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"},
+        cwd=ROOT, capture_output=True, text=True, env=ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"} | no_npm,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "npm pack onnxruntime-web@" in (site / "try" / "index.html").read_text()  # how to get the page
+    assert not (site / "page").exists()
     assert "--min-area" in (site / "commands" / "annotate" / "index.html").read_text()
     assert "to_detections" in (site / "api" / "index.html").read_text()
     recipes = (site / "recipes" / "index.html").read_text()

@@ -7,11 +7,17 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from pycocotools import mask as run_lengths
+from pycocotools.coco import COCO
 
 import casmap
+from casmap.annotations.labelled import Object
 from casmap.data.scenes import Scenes
 from casmap.errors import UserError
+from casmap.inference.components import largest_component
 from casmap.inference.folder import to_map
+from casmap.inference.objects import objects_of
+from casmap.inference.video_coco import VideoObjects
 from casmap.inference.video_maps import extract_video, smooth
 from casmap.io.images import open_image
 from casmap.io.outputs import read_boxes
@@ -79,6 +85,50 @@ def test_masks_and_boxes_are_those_of_the_smoothed_network_output(clip, tmp_path
     overlay = list(frames(done.out / "my clip-overlay.mp4"))
     assert len(overlay) == 5
     assert overlay[0].rate == pytest.approx(5)  # of 10 frames per second, every second one
+
+
+def object_in(mask) -> Object:
+    return objects_of(np.array(mask, np.float32), "", min_area=0)[0]
+
+
+def test_an_object_keeps_its_number_while_its_masks_overlap_in_a_scene(tmp_path) -> None:
+    one = object_in([[1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+    near = object_in([[0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])  # IoU 1/2
+    far = object_in([[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]])  # IoU with near 1/3, with one 1/4
+    objects = VideoObjects("clip.mp4")
+    for number, (found, cut) in enumerate(
+        [(one, False), (near, False), (None, False), (far, False), (one, False), (one, True), (one, False)]
+    ):
+        objects.add(Frame(np.zeros((2, 6, 3), np.uint8), 5 * number, number / 2, 10.0, 35), found, cut)
+    objects.write(tmp_path)
+    content = json.loads((tmp_path / "annotations.json").read_text())
+    assert content["videos"] == [{"id": 1, "name": "clip.mp4"}]
+    assert content["images"][3] == {
+        "id": 4, "video_id": 1, "frame_id": 3, "file_name": "clip.mp4#frame=15", "width": 6, "height": 2, "frame": 15,
+        "seconds": 1.5,
+    }  # fmt: skip
+    found = [(one["image_id"], one["instance_id"]) for one in content["annotations"]]
+    assert found == [(1, 1), (2, 1), (4, 1), (5, 2), (6, 3), (7, 3)]
+    assert content["annotations"][1] | {"segmentation": None} == {
+        "id": 2, "image_id": 2, "video_id": 1, "category_id": 1, "instance_id": 1, "bbox": [1, 0, 1, 1], "area": 1,
+        "segmentation": None, "iscrowd": 0, "score": 1.0,
+    }  # fmt: skip
+    assert run_lengths.decode(content["annotations"][2]["segmentation"]).tolist() == [[0, 1, 1, 1, 0, 0], [0] * 6]
+
+
+def test_the_annotations_of_a_video_are_its_masks_and_boxes(clip, tmp_path) -> None:
+    done = extract_video(clip, out=tmp_path, threshold=0.4)
+    lines = [json.loads(line) for line in (done.out / "boxes.jsonl").read_text().splitlines()]
+    read = COCO(done.out / "annotations.json")  # pycocotools reads the file
+    assert [image["file_name"] for image in read.imgs.values()] == [line["photo"] for line in lines]
+    for image, line in zip(read.imgs.values(), lines, strict=True):
+        (one,) = read.imgToAnns[image["id"]]
+        x, y, width, height = one["bbox"]
+        assert [x, y, x + width, y + height] == line["box"]
+        mask = open_image(done.out / f"my clip-{line['frame']:06d}-mask.png")[..., 0] >= 0.4 * 255
+        assert abs(read.annToMask(one).sum() - largest_component(mask).sum()) < 0.01 * mask.size
+    first, last = (read.imgToAnns[number][0]["instance_id"] for number in (1, 10))
+    assert first != last  # two scenes
 
 
 def test_a_failed_verdict_is_repeated(clip, tmp_path) -> None:

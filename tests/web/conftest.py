@@ -1,12 +1,20 @@
-"""A real server on a free port of this machine."""
+"""A real server on a free port of this machine, a web host, and a real browser."""
 
 import os
 import shutil
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from casmap.web import ort_web
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -67,3 +75,34 @@ def browser(chromium):
         running = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield running
         running.close()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web_host():
+    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address."""
+    running = []
+
+    def begin(folder: Path) -> tuple[ThreadingHTTPServer, str]:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+        Thread(target=server.serve_forever, daemon=True).start()
+        running.append(server)
+        return server, f"http://127.0.0.1:{server.server_port}"
+
+    yield begin
+    for server in running:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Path:
+    """The npm package, which `make test` gets before the tests."""
+    found = Path(os.environ.get("CASMAP_ORT_WEB", ROOT / ".venv" / PACKAGE))
+    if not found.is_file():
+        pytest.skip(f"{PACKAGE} is missing (npm pack {ort_web.PACKAGE}@{ort_web.VERSION}; CASMAP_ORT_WEB is its path)")
+    return found

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import threading
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -182,6 +183,33 @@ def test_corrected_boxes_replace_the_objects_of_a_photo(server, cat) -> None:
         assert [one["image_id"] for one in content["annotations"]] == [1, 1, 2]
         assert [one["segmentation"] for one in content["annotations"]] == [one.rle for one in wanted]
         assert [one["bbox"] for one in content["annotations"][:2]] == [[5, 6, 195, 144], [10, 10, 10, 20]]
+
+
+SLOW = """
+import time
+from pathlib import Path
+from casmap.inference import objects
+from casmap.web.limits import Limits
+Limits.__init__.__defaults__ = (*Limits.__init__.__defaults__[:3], 1, 0, 64)
+make = objects._object
+def slowly(*arguments):
+    time.sleep(0.1)
+    with open({calls!r}, "a") as file:
+        file.write("x")
+    return make(*arguments)
+objects._object = slowly
+"""
+
+
+def test_work_on_corrected_boxes_ends_with_its_time(start, cat, tmp_path) -> None:
+    """And with it the thread, which cannot be stopped: the server, which has one here, is free again."""
+    calls = tmp_path / "calls"
+    server = start("--seconds", "1", first=SLOW.format(calls=str(calls)))
+    body, headers = corrected([cat], json.dumps([[[0, 0, 9, side] for side in range(1, 101)]]))
+    assert ask(server.address, "/api/annotations?format=csv", body, headers)[0] == 408
+    while ask(server.address, "/api/map", cat)[0] == 503:
+        time.sleep(0.1)
+    assert 1 <= len(calls.read_text()) < 100
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 
+import cv2
 import numpy as np
 import PIL.Image
 import pytest
@@ -22,6 +23,21 @@ from casmap.inference.views import HEAT_COLOURS, PHOTO_WEIGHTS
 from casmap.io.images import encode_png
 
 pytest.importorskip("playwright.sync_api")
+# A server that takes one request at a time, and makes an object when the test says so.
+BUSY = """
+import time
+from pathlib import Path
+from casmap.inference import objects
+from casmap.web.limits import Limits
+Limits.__init__.__defaults__ = (*Limits.__init__.__defaults__[:3], 1, 0, 64)
+make, folder = objects._object, Path({folder!r})
+def wait(*arguments):
+    (folder / "begun").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    return make(*arguments)
+objects._object = wait
+"""
 CAT, COFFEE, ROCKET, MOTORCYCLE, ASTRONAUT, CAMERA = range(6)  # of the free photos
 
 
@@ -93,6 +109,18 @@ def canvas(page, name="after") -> np.ndarray:
     """The pixels of a canvas: (H, W, 4)."""
     address = page.evaluate(f"document.getElementById('{name}').toDataURL()")
     return np.array(PIL.Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).convert("RGBA"))
+
+
+def test_the_page_shows_that_it_works(page) -> None:
+    held = []
+    page.route("**/api/raw?*", lambda route: held.append(route))
+    page.set_input_files("#more", str(free_photos()[CAT]))  # the tile beside the photos
+    page.locator("#stage[aria-busy=true]").wait_for()
+    while not held:
+        page.wait_for_timeout(20)
+    held[0].continue_()
+    page.locator("#stage[aria-busy=false]").wait_for()
+    page.locator("#name", has_text="chelsea.png").wait_for()
 
 
 def test_the_first_screen_shows_an_example_with_its_result(browser, two) -> None:
@@ -211,6 +239,22 @@ def test_the_views_on_the_screen_are_the_librarys(page, mapper) -> None:
     hole = wanted.binary()
     np.testing.assert_array_equal(views["inpainted"][~hole][:, :3], wanted.photo[~hole])
     assert (views["inpainted"][hole][:, :3] != wanted.photo[hole]).mean() > 0.9
+
+
+def test_a_line_surrounds_what_the_threshold_keeps(page, mapper) -> None:
+    """On the heat map alone: the other views show the edges themselves."""
+    drop(page, free_photos()[CAT])
+    found = mapper(free_photos()[CAT])
+    for level in (0.5, 0.7):
+        page.locator("#level").fill(str(level))
+        lines = page.locator("#marks polygon.over")
+        assert lines.count() == 1
+        points = np.array([pair.split(",") for pair in lines.get_attribute("points").split()], np.float32)
+        (wanted,) = found.objects("largest", threshold=level)
+        assert cv2.contourArea(points) == pytest.approx(cv2.contourArea(np.float32(wanted.polygon)), rel=0.02)
+        np.testing.assert_allclose([*points.min(0), *points.max(0)], wanted.box, atol=1.5)
+    page.locator("#views input[value=cutout]").check(force=True)
+    assert page.locator("#marks polygon").count() == 0
 
 
 def test_the_divider_moves_by_pointer_and_keyboard(page) -> None:
@@ -488,6 +532,47 @@ def test_the_selected_mapping_writes_the_annotations(page) -> None:
     with page.expect_request("**/api/annotations*") as asked, page.expect_download():
         page.click("#download")
     assert "mapping=second" in asked.value.url
+
+
+def test_a_second_mapping_that_is_not_ready_is_not_drawn(page) -> None:
+    drop(page, free_photos()[CAT])
+    show_more(page)
+    held = []
+    page.route("**/api/raw?mapping=second", lambda route: held.append(route))
+    page.select_option("#other", "second")
+    for _ in range(100):
+        if held:
+            break
+        page.wait_for_timeout(50)
+    page.locator("#level").fill("0.4")  # without the second mapping's values, this raised an error (see `page`)
+    held[0].continue_()
+    page.locator("#left-name", has_text="second").wait_for()
+    wait(page)
+
+
+def test_a_photo_that_a_busy_server_refused_is_mapped_later(browser, start, tmp_path) -> None:
+    busy = start(first=BUSY.format(folder=str(tmp_path)))
+    page = browser.new_page()
+    page.goto(busy.address)
+    wait(page)
+    page.evaluate(
+        """async () => {
+            const form = new FormData();
+            form.append("photos", await (await fetch("example.jpg")).blob(), "a.jpg");
+            form.append("corrections", "[[[0, 0, 4, 4]]]");
+            window.asked = fetch("api/annotations?format=csv", { method: "POST", body: form });
+        }"""
+    )
+    while not (tmp_path / "begun").exists():
+        page.wait_for_timeout(50)
+    page.set_input_files("#files", str(free_photos()[CAT]))
+    page.locator("#empty", has_text="Too many requests at once").wait_for()
+    (tmp_path / "go").touch()
+    assert page.evaluate("async () => (await window.asked).status") == 200
+    page.locator("#photos .show").click()
+    wait(page)
+    assert page.locator("#photos li.failed").count() == 0
+    page.close()
 
 
 def test_a_rejected_download_shows_the_reason(browser, start) -> None:

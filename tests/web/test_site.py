@@ -1,16 +1,15 @@
 """The page without a server: its files, and the mapping in a real browser, also without a network."""
 
 import base64
+import io
 import json
-import os
 import shutil
 import subprocess
 import sys
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import zipfile
 from pathlib import Path
-from threading import Thread
 
+import cv2
 import numpy as np
 import PIL.Image
 import pytest
@@ -20,47 +19,18 @@ from casmap.annotations.format import FORMATS, WriteOptions
 from casmap.annotations.labelled import Labelled, labels_of
 from casmap.data.free_photos import free_photos
 from casmap.errors import UserError
+from casmap.inference.components import largest_component
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
-from casmap.inference.objects import objects_of
+from casmap.inference.objects import objects_of, outline
 from casmap.io.images import encode_png
+from casmap.io.names import written
+from casmap.version import __version__
 from casmap.web import ort_web
 from casmap.web.app import POLICY
-from casmap.web.site import BROWSER, STATIC
+from casmap.web.site import BROWSER, STATIC, write_site
 from casmap.web.site import POLICY as SITE_POLICY
 
-ROOT = Path(__file__).parents[2]
 PACKAGE = f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def web_host():
-    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address."""
-    running = []
-
-    def begin(folder: Path) -> tuple[ThreadingHTTPServer, str]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-        Thread(target=server.serve_forever, daemon=True).start()
-        running.append(server)
-        return server, f"http://127.0.0.1:{server.server_port}"
-
-    yield begin
-    for server in running:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture(scope="session")
-def runtime() -> Path:
-    """The npm package, which `make test` gets before the tests."""
-    found = Path(os.environ.get("CASMAP_ORT_WEB", ROOT / ".venv" / PACKAGE))
-    if not found.is_file():
-        pytest.skip(f"{PACKAGE} is missing (npm pack {ort_web.PACKAGE}@{ort_web.VERSION}; CASMAP_ORT_WEB is its path)")
-    return found
 
 
 @pytest.fixture(scope="session")
@@ -187,6 +157,69 @@ def test_the_page_works_offline_once_it_is_loaded(browser, site, web_host) -> No
     context.close()
 
 
+@pytest.fixture(scope="session")
+def two_mappings(runtime, tmp_path_factory) -> Path:
+    """The site with the shipped mapping under two names."""
+    folder = tmp_path_factory.mktemp("two")
+    for name in ("first", "second"):
+        (folder / f"{name}.onnx").write_bytes(SHIPPED.read_bytes())
+    write_site(folder / "site", mappings=[folder / "first.onnx", folder / "second.onnx"], runtime=runtime)
+    return folder / "site"
+
+
+def test_annotations_are_those_of_the_mapping_that_is_chosen_now(browser, two_mappings, web_host) -> None:
+    """Also of photos that it has not mapped yet: only the shown photo is mapped when the mapping changes."""
+    page = browser.new_page()
+    page.goto(web_host(two_mappings)[1])
+    wait(page)
+    drop(page, free_photos()[0])
+    page.set_input_files("#files", str(free_photos()[1]))
+    page.locator("#status", has_text="coffee.png: done").wait_for(timeout=60_000)
+    page.locator("summary").click()
+    page.select_option("#mapping", "second")
+    page.select_option("#format", "coco")
+    with page.expect_download() as waiting:
+        page.click("#download")
+    content = json.loads(waiting.value.path().read_text())
+    assert [image["file_name"] for image in content["images"]] == ["chelsea.png", "coffee.png"]
+    assert len(content["annotations"]) == 2
+    page.close()
+
+
+def test_two_sites_of_one_host_keep_their_own_files(browser, site, two_mappings, web_host, tmp_path) -> None:
+    """A worker that is new removes old files of its own site only."""
+    for name, folder in (("one", site), ("two", two_mappings)):
+        shutil.copytree(folder, tmp_path / "host" / name)
+    server, address = web_host(tmp_path / "host")
+    context = browser.new_context()
+    page = context.new_page()
+    for name in ("one", "two"):
+        page.goto(f"{address}/{name}/")
+        wait(page)
+        page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    server.shutdown()
+    server.server_close()
+    for name, mappings in (("one", ["casmap"]), ("two", ["first", "second"])):
+        page.goto(f"{address}/{name}/")
+        wait(page)
+        assert page.locator("#mapping option").all_text_contents() == mappings
+    context.close()
+
+
+def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, site, web_host, tmp_path) -> None:
+    shutil.copytree(site, tmp_path / "host")
+    _, address = web_host(tmp_path / "host")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    wait(page)
+    page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    (tmp_path / "host" / "index.html").write_text("<h1>Another page</h1>")
+    page.goto(address)
+    assert page.locator("h1").inner_text() == "Another page"
+    context.close()
+
+
 def test_the_site_is_one_page_with_another_engine(site) -> None:
     for file in STATIC.iterdir():
         if file.name not in ("engine.js", "coco.js", "index.html"):
@@ -199,47 +232,163 @@ def test_the_site_is_one_page_with_another_engine(site) -> None:
     assert f'content="{SITE_POLICY}"' in (site / "index.html").read_text()
 
 
-def test_annotation_files_equal_pythons(browser, web_host, tmp_path) -> None:
-    """The second writer writes what the first one writes, for the same objects."""
+# Names that formats write in other ways than they are, and stems that differ in their endings only.
+NAMES = [
+    "a.png",
+    "a.b.PNG",
+    "caf\u00e9 (1)'!*.png",
+    "bell\x07.png",
+    "back\\\\xe9.png",
+    "one:two.png",
+    "same.png",
+    "same.jpg",
+    ".png",
+]
+LABELS = ['Klasse \u00e9 "1" & <2>', "\u2028 \U0001f600\n"]
+
+
+def runs_of(part) -> list[int]:
+    """An object's pixels as the page has them: y, x0, x1 of each run."""
+    runs = []
+    for y, row in enumerate(part.astype(int)):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], row, [0]])))
+        for x0, x1 in edges.reshape(-1, 2).tolist():
+            runs += [y, x0, x1]
+    return runs
+
+
+@pytest.fixture
+def modules(browser, web_host, tmp_path):
+    """An empty page that can import the site's modules; its folder."""
     for folder in (STATIC, BROWSER):
         shutil.copytree(folder, tmp_path / "files", dirs_exist_ok=True)
     page = browser.new_page()
     page.goto(f"{web_host(tmp_path / 'files')[1]}/style.css")
-    code = """async sent => {
-        const { coco, yolo } = await import("/annotations.js");
-        return [JSON.stringify(coco(sent)), sent.map(yolo)];
+    yield page
+    page.close()
+
+
+def test_annotation_files_equal_pythons(modules, tmp_path) -> None:
+    """The second writer writes what the first one writes, for the same objects."""
+    code = """async ([sent, classes, version]) => {
+        const [{ WRITERS }, { zip }] = [await import("/annotations.js"), await import("/zip.js")], made = {};
+        for (const photo of sent) photo.file = await (await fetch(`/photos/${encodeURIComponent(photo.name)}`)).blob();
+        for (const [format, write] of Object.entries(WRITERS)) {
+            const packed = await zip(await write(sent, classes, version));
+            made[format] = btoa(String.fromCharCode(...new Uint8Array(await packed.arrayBuffer())));
+        }
+        return made;
     }"""
     numbers = np.random.default_rng(0)
-    photos, sent, masks = [], [], []
-    for number in range(4):
-        height, width = 40 + 7 * number, 60 - 9 * number
-        mask = numbers.random((height, width), np.float32)
-        mask[5:30, 4:20], mask[35:, 22:], mask[0, 0] = 0.9, 0.8, 1
-        objects = [] if number == 3 else objects_of(mask, f"Klasse é {number % 2}", "all", 0.01)
-        photos.append(Labelled(tmp_path / f"{number}.png", f"{number}.png", width, height, tuple(objects)))
-        masks.append(mask)
-        (tmp_path / f"{number}.png").write_bytes(encode_png((255 * mask).astype(np.uint8)))
-        sent.append({"name": f"{number}.png", "width": width, "height": height, "objects": []})
+    folder = tmp_path / "files" / "photos"
+    folder.mkdir()
+    photos, sent = [], []
+    for number, name in enumerate(NAMES):
+        height, width = 40 + 7 * number, (64, 60, 20, 128)[number % 4]
+        mask = 0.6 * numbers.random((height, width), np.float32)
+        mask[5:30, 4:15], mask[35:, 17:], mask[0, 0] = 0.9, 0.8, 1
+        objects = [] if number == 3 else objects_of(mask, LABELS[number % 2], "all", 0.01)
+        (folder / name).write_bytes(encode_png((255 * mask).astype(np.uint8)))
+        photos.append(Labelled(folder / name, written(name), width, height, tuple(objects)))
+        seen = []
         for one in objects:
-            rows = one.mask()
-            runs = []
-            for y in range(height):
-                edges = np.flatnonzero(np.diff(np.concatenate([[0], rows[y].astype(int), [0]])))
-                for x0, x1 in edges.reshape(-1, 2).tolist():
-                    runs += [y, x0, x1]
-            total = float(mask[rows].sum(dtype=np.float64))
-            sent[-1]["objects"].append(
-                {"box": one.box, "area": one.area, "sum": total, "runs": runs, "label": one.label}
-            )
-    assert sum(len(photo.objects) for photo in photos) > 3
-    got, lines = page.evaluate(code, sent)
-    FORMATS["coco"].write(photos, labels_of(photos), tmp_path / "coco", WriteOptions(rle=True))
-    assert json.loads(got) == json.loads((tmp_path / "coco" / "annotations.json").read_text())
-    for photo, text in zip(photos, lines, strict=True):
-        FORMATS["yolo"].write([photo], labels_of([photo]), tmp_path / f"yolo {photo.name}", WriteOptions())
-        wanted = tmp_path / f"yolo {photo.name}" / "labels" / Path(photo.name).with_suffix(".txt")
-        assert text == wanted.read_text()
-    page.close()
+            total = float(mask[one.mask()].sum(dtype=np.float64))
+            runs = runs_of(one.mask())
+            seen.append({"box": one.box, "area": one.area, "sum": total, "runs": runs, "label": one.label})
+        sent.append({"name": name, "width": width, "height": height, "objects": seen})
+    assert sum(len(photo.objects) for photo in photos) > len(photos)
+    for format, packed in modules.evaluate(code, [sent, labels_of(photos), __version__]).items():
+        out = tmp_path / format
+        FORMATS[format].write(photos, labels_of(photos), out, WriteOptions(rle=True))
+        with zipfile.ZipFile(io.BytesIO(base64.b64decode(packed))) as archive:
+            assert archive.testzip() is None
+            found = {name: archive.read(name) for name in archive.namelist()}
+        assert sorted(found) == sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+        for name, content in found.items():
+            wanted = (out / name).read_bytes()
+            assert json.loads(content) == json.loads(wanted) if name.endswith(".json") else content == wanted, name
+
+
+def test_outlines_are_opencvs_in_noise(modules) -> None:
+    """Also of parts with holes, of lines of pixels, and of several components."""
+    code = "async sent => { const { outline } = await import('/outline.js'); return sent.map(outline); }"
+    numbers = np.random.default_rng(0)
+    parts = []
+    for number in range(120):
+        noise = numbers.random(numbers.integers(1, 50, 2), np.float32)
+        smooth = cv2.GaussianBlur(noise, (0, 0), 0.1 + number / 30)
+        binary = smooth >= np.quantile(smooth, 0.8 * numbers.random())
+        parts += [binary, largest_component(binary)]
+    wanted = [outline(part) for part in parts]
+    assert max(map(len, wanted)) > 50
+    for got, points in zip(modules.evaluate(code, [runs_of(part) for part in parts]), wanted, strict=True):
+        assert list(map(tuple, got)) == points
+
+
+def test_numbers_are_rounded_as_python_rounds_them(modules) -> None:
+    code = "async sent => { const { rounded } = await import('/text.js'); return sent.map(one => rounded(...one)); }"
+    values = [(k / 128, 6) for k in range(129)] + [(k / 32, 4) for k in range(33)] + [(k / 97, 5) for k in range(98)]
+    assert modules.evaluate(code, values) == [f"{value:.{digits}f}" for value, digits in values]
+
+
+def test_files_of_several_photos_are_those_of_annotate(page, casmap, tmp_path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for path in free_photos():
+        shutil.copy(path, photos)
+    shutil.copy(photos / "coffee.png", photos / "rocket.png")  # beside rocket.jpg
+    page.set_input_files("#files", sorted(map(str, photos.iterdir())))
+    page.locator("#photos li").nth(6).wait_for()
+    page.locator("#status", has_text="rocket.png: ").wait_for(timeout=60_000)
+    page.locator("#status", has_text="Processing").wait_for(state="detached")
+    for format in ("coco", "yolo", "label-studio"):
+        options = "--classes", "none", "--prefix", "/data/local-files/?d=", *(["--rle"] if format == "coco" else [])
+        assert casmap("annotate", "photos", "--format", format, "--out", format, *options).code == 0
+        page.select_option("#format", format)
+        with page.expect_download() as waiting:
+            page.click("#download")
+        got, out = waiting.value, tmp_path / format
+        assert got.suggested_filename == ("annotations.json" if format == "coco" else f"{format}.zip")
+        assert "objects: 7, photos: 7" in page.locator("#status").inner_text()
+        if format == "coco":
+            same(json.loads(got.path().read_text()), json.loads((out / "annotations.json").read_text()))
+            continue
+        with zipfile.ZipFile(got.path()) as archive:
+            names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+            assert set(archive.namelist()) == names
+            for name in names:
+                content, wanted = archive.read(name), (out / name).read_bytes()
+                if name.endswith(".json"):
+                    same(json.loads(content), json.loads(wanted))
+                elif name.startswith("labels/"):
+                    np.testing.assert_allclose(np.float64(content.split()), np.float64(wanted.split()), atol=3e-3)
+                else:
+                    assert content == wanted, name
+
+
+def same(got, wanted) -> None:
+    """Compare JSON; pixels at the threshold may differ, so numbers may a little, and outlines and masks as shapes."""
+    if isinstance(wanted, dict) and "counts" in wanted:
+        one, two = (run_lengths.decode(each).astype(bool) for each in (got, wanted))
+        assert (one & two).sum() / (one | two).sum() > 0.999
+    elif isinstance(wanted, dict):
+        assert got.keys() == wanted.keys()
+        if "points" in wanted:  # in percent
+            assert abs(area(got["points"]) - area(wanted["points"])) < 10
+        for key in wanted.keys() - {"points", "area"}:
+            same(got[key], wanted[key])
+    elif isinstance(wanted, list):
+        assert len(got) == len(wanted)
+        for one, two in zip(got, wanted, strict=True):
+            same(one, two)
+    elif isinstance(wanted, float | int) and not isinstance(wanted, bool):
+        assert got == pytest.approx(wanted, abs=1)
+    else:
+        assert got == wanted
+
+
+def area(points) -> float:
+    return float(cv2.contourArea(np.array(points, np.float32)))
 
 
 def test_the_runtime_can_be_an_unpacked_package(runtime, tmp_path) -> None:

@@ -18,6 +18,7 @@ from casmap.inference.edges import Edges
 from casmap.inference.folder import Extraction
 from casmap.inference.mapper import Mapped, SaliencyMapper, as_mapper
 from casmap.inference.pipeline import BATCH
+from casmap.inference.video_coco import VideoObjects, frame_name
 from casmap.inference.views import VIEWS, shrunk, write_views
 from casmap.io.atomic import own_folder, whole_file, write_whole
 from casmap.io.images import Image
@@ -45,7 +46,7 @@ def extract_video(
 
     views: as in `extract`; overlays become one video. The network's mask of a frame is averaged with those of its
     neighbours, unless the scene changes between them, and then fitted to the frame. boxes.jsonl gets a line for each
-    frame, with `frame`, its number, and `seconds`, its time.
+    frame, with `frame`, its number, and `seconds`, its time. annotations.json has the objects as COCO for videos.
     """
     path, cut = Path(video), Threshold(alpha, threshold)
     if every < 1:
@@ -54,6 +55,7 @@ def extract_video(
     folder = own_folder(Path(out) / name)
     files = [view for view in views if view != "overlay"]
     lines: list[str] = []
+    objects, last = VideoObjects(path.name), None
     empty = 0
     with locked(folder, reporter):
         if any(file.name != LOCK for file in folder.iterdir()):
@@ -74,11 +76,15 @@ def extract_video(
                 kinds = [kind for kind in files if kind != "cutout" or box is not None]
                 write_views({kind: found.view(kind, cut.alpha, cut.fixed) for kind in kinds}, folder, found.name)
                 film(found.overlay(cut.alpha, cut.fixed), frame.rate / every)
-                place = {"photo": f"{path.name}#frame={frame.number}", "folder": os.path.abspath(path.parent)}
+                part = next(iter(found.objects("largest", 0, cut.alpha, cut.fixed)), None)
+                objects.add(frame, part, last is not None and is_cut(last, mapped.square))
+                last = mapped.square
+                place = {"photo": frame_name(path.name, frame.number), "folder": os.path.abspath(path.parent)}
                 when = {"frame": frame.number, "seconds": round(frame.seconds, 3)}
                 lines.append(to_json(place | found.to_dict(cut.alpha, cut.fixed) | when))
                 empty += box is None
                 advance()
+        objects.write(folder)
         write_whole(folder / BOXES, "".join(f"{line}\n" for line in lines))
     return Extraction(folder, len(lines), empty, [])
 

@@ -11,6 +11,7 @@ from casmap.inference.mapper import SHIPPED, SaliencyMapper, names_of
 from casmap.io.atomic import write_whole
 from casmap.io.lock import LOCK, locked
 from casmap.reporting import SILENT, Reporter
+from casmap.version import __version__
 from casmap.web.ort_web import runtime_files
 
 HERE = Path(__file__).parent
@@ -64,7 +65,7 @@ def site_files(mappings: Sequence[Path] | None = None, runtime: Path | None = No
             "predicts": mapper.network.predicts, "titles": mapper.titles if mapper.network.predicts else [],
             "mean": list(mapper.network.mean), "std": list(mapper.network.std),
         })  # fmt: skip
-    files["mappings.json"] = json.dumps(about).encode()
+    files["mappings.json"] = json.dumps({"version": __version__, "mappings": about}).encode()
     files |= {f"ort/{name}": content for name, content in runtime_files(runtime).items()}
     files["ort/LICENSE.txt"] = (BROWSER / LICENSE).read_bytes()
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'

@@ -4,25 +4,27 @@ import { annotationFile } from "./annotations.js";
 
 const STEP = 4; // pixels along a side of the network's input for which the decoder computes one value
 
+export const loading = "The network is being loaded, once …";
 export const note = "Photos stay on this device.";
-export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, one photo)" };
+export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, ZIP)", "label-studio": "Label Studio (ZIP)" };
 
 ort.env.wasm.wasmPaths = new URL("ort/", import.meta.url).href;
 ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
 ort.env.logLevel = "error";
 const sessions = new Map();
-let known = null, busy = Promise.resolve();
+let site = null, busy = Promise.resolve();
 
 export async function mappings() {
   navigator.serviceWorker?.register("worker.js").catch(() => {}); // without it the page works, but not offline
-  return known ??= await (await fetch("mappings.json")).json();
+  site ??= await (await fetch("mappings.json")).json();
+  return site.mappings;
 }
 
 export async function samples() { return []; }
 
 // The network of a mapping, loaded once.
 function session(mapping) {
-  const { file } = known.find(({ name }) => name === mapping);
+  const { file } = site.mappings.find(({ name }) => name === mapping);
   if (!sessions.has(file)) {
     const created = ort.InferenceSession.create(file, { executionProviders: ["wasm"] });
     sessions.set(file, created.catch(error => { sessions.delete(file); throw error; }));
@@ -32,7 +34,7 @@ function session(mapping) {
 
 // The network's output for a photo: width, height, size, side, values, label, confidence. Photos take turns.
 export async function map(file, mapping, open) {
-  const about = known.find(({ name }) => name === mapping), { size } = about, photo = await open();
+  const about = site.mappings.find(({ name }) => name === mapping), { size } = about, photo = await open();
   const network = await session(mapping), images = new ort.Tensor("float32", normalised(photo.square(size), about), [1, 3, size, size]);
   const turn = busy.then(() => network.run({ images }));
   busy = turn.catch(() => {});
@@ -63,4 +65,4 @@ export async function convert() { throw new Error("This browser cannot open the 
 
 export async function view() { return null; } // the page draws it
 
-export const annotations = annotationFile;
+export const annotations = (photos, format, options, analyse) => annotationFile(photos, format, { ...options, version: site.version }, analyse);

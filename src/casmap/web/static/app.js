@@ -47,18 +47,26 @@ function enqueue(file, example = false) {
   waiting = waiting.then(() => take(file, example)).catch(error => report(sentence(error)));
 }
 
+// Show that the network is at work, and at first what it waits for.
+function setBusy(busy) {
+  $("stage").setAttribute("aria-busy", busy);
+  if (busy && !current) $("empty").textContent = engine.loading;
+}
+
 async function take(file, example) {
   if (example && photos.length) return; // somebody was faster
   const photo = { file, name: file.name, raws: new Map(), boxes: null, error: null, example };
   photos.push(photo);
   addTile(photo, { show, remove });
   report(example ? "" : `Processing ${file.name} …`);
+  setBusy(true);
   try {
     await mapped(photo);
   } catch (error) {
     photo.error = sentence(error);
     report(`${file.name}: ${photo.error}`);
   }
+  setBusy(false);
   if (!photos.includes(photo)) return;
   if (!current || current.error) await show(photo);
   else update();
@@ -149,7 +157,10 @@ function describe() {
   $("label").title = "predicted class and its probability";
   const objects = shown?.objects ?? [];
   if (selected !== null && selected >= objects.length) selected = null;
-  stage.mark(objects.map(({ box }, i) => ({ box, text: i === 0 && label ? `${label} ${percent(raw.confidence)}` : "" })), selected);
+  const outlined = checked("view") === "overlay"; // the other views show the edges themselves
+  stage.mark(objects.map(({ box, runs }, i) => ({
+    box, text: i === 0 && label ? `${label} ${percent(raw.confidence)}` : "", points: outlined ? open.outline(runs) : [],
+  })), selected);
   listObjects(objects, selected, shown?.mask.length, { select, remove: removeObject, move });
   $("edit-help").hidden = !shown;
 }
@@ -259,7 +270,7 @@ function settle() {
   update();
 }
 
-for (const id of ["files", "camera"]) $(id).addEventListener("change", event => { add([...event.target.files]); event.target.value = ""; });
+for (const id of ["files", "camera", "more"]) $(id).addEventListener("change", event => { add([...event.target.files]); event.target.value = ""; });
 for (const kind of ["dragenter", "dragover"]) {
   document.addEventListener(kind, event => { event.preventDefault(); document.body.classList.add("over"); });
 }

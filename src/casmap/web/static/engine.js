@@ -5,6 +5,7 @@ import { stem, unique } from "./names.js";
 
 const MOST_PHOTOS = 32, MOST_BYTES = 16 * 2 ** 20; // in one request for annotations
 
+export const loading = "The server maps the photo …";
 export const note = "Photos are sent to this server only.";
 export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, ZIP)", "label-studio": "Label Studio (ZIP)" };
 

@@ -8,7 +8,7 @@ export function levelOf(mask, { threshold, alpha }) {
   return alpha === undefined ? Math.fround(threshold) : alpha * meanOf(mask);
 }
 
-export function meanOf(mask) {
+function meanOf(mask) {
   let sum = 0;
   for (let i = 0; i < mask.length; i++) sum += mask[i];
   return sum / mask.length;

@@ -1,10 +1,12 @@
 // A photo that is open: its pixels, and masks at its own size. Only one photo is open at a time.
 import { fitMask } from "./edges.js";
 import { squash } from "./resize.js";
-import { components, cover, isFlat, levelOf, meanOf, objectOf, SMALLEST } from "./objects.js";
+import { components, cover, isFlat, levelOf, objectOf, SMALLEST } from "./objects.js";
+import { outline } from "./outline.js";
 import { draw } from "./views.js";
 
 const SHOWN = 1600; // pixels of the longer side of the picture on the screen
+const OUTLINED = 800; // the same of outlines, which are traced at every step of the slider
 
 // The pixels (RGBA) of a file, upright, without colour management, transparent pixels white, as Python opens it.
 // convert: makes a PNG of a file that the browser cannot open, or would open in another way.
@@ -70,9 +72,18 @@ export class OpenPhoto {
     const objects = boxes ? boxes.map(box => objectOf(box, found, mask, width, level)) : own;
     const box = found.length ? found[0].box : null, shown = objects.length || boxes ? objects : found.slice(0, 1);
     return {
-      mask, level, flat, found, objects, box, width, height, corrected: Boolean(boxes), area: meanOf(mask),
+      mask, level, flat, found, objects, box, width, height, corrected: Boolean(boxes),
       part: cover(shown, width, height),
     };
+  }
+
+  // The outline of an object's runs, from every n-th row of a large photo.
+  outline(runs) {
+    const step = Math.ceil(Math.max(this.width, this.height) / OUTLINED), rows = [];
+    for (let i = 0; i < runs.length; i += 3) {
+      if (runs[i] % step === 0) rows.push(runs[i] / step, Math.floor(runs[i + 1] / step), Math.ceil(runs[i + 2] / step));
+    }
+    return rows.length ? outline(rows).map(([x, y]) => [step * x, step * y]) : [];
   }
 
   // The photo as an image of the screen's size.

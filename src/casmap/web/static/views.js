@@ -3,7 +3,7 @@
 const MASKED = 128; // grey shown for removed pixels
 const EDGE = 2; // pixels across the edge of a cutout in which its opacity rises from 0 to 1
 const INPAINTED = 512; // pixels of the longer side of the copy that is filled
-export const HEAT = 0.6; // opacity of the heat map where the mask is 1
+const HEAT = 0.6; // opacity of the heat map where the mask is 1
 
 // The colours of OpenCV's INFERNO, two hexadecimal digits for each of red, green and blue.
 export const INFERNO =
@@ -33,7 +33,7 @@ const grey = value => Math.round(255 * value);
 // Draw a view into pixels (RGBA) of a photo at any size. shown: mask, level, part (bytes of the objects; they replace
 // the binary mask if the photo is corrected), width, height. sizes: width and height of the pixels.
 export function draw(kind, pixels, [wide, high], shown) {
-  const { mask, part, level, width, height, corrected } = shown;
+  const { mask, part, width, height, corrected } = shown;
   if (kind === "inpainted") return inpainted(pixels, wide, high, shown);
   const columns = Int32Array.from({ length: wide }, (_, x) => Math.floor((x + 0.5) * width / wide));
   for (let y = 0, to = 0; y < high; y++) {
@@ -59,7 +59,7 @@ const keeps = ({ mask, part, level, corrected }, at) => corrected ? part[at] : m
 
 // The opacity of a pixel of a cutout: 128 to 255 inside the object, below it outside. It rises across the edge with
 // (m - level) / |slope|, which is about the distance to the edge in pixels. Edges that somebody has drawn are hard.
-export function opacity({ mask, part, level, width, height, corrected }, x, y, at) {
+function opacity({ mask, part, level, width, height, corrected }, x, y, at) {
   if (corrected) return 255 * part[at];
   const left = x > 0 ? 1 : 0, right = x < width - 1 ? 1 : 0, up = y > 0 ? width : 0, down = y < height - 1 ? width : 0;
   const near = part[at] || part[at - left] || part[at + right] || part[at - up] || part[at + down]
