@@ -55,7 +55,8 @@ def extract_video(
     folder = own_folder(Path(out) / name)
     files = [view for view in views if view != "overlay"]
     lines: list[str] = []
-    objects, last = VideoObjects(path.name), None
+    objects = VideoObjects(path.name)
+    last: Image | None = None  # the frame before, as the network sees it
     empty = 0
     with locked(folder, reporter):
         if any(file.name != LOCK for file in folder.iterdir()):
