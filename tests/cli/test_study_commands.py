@@ -179,7 +179,20 @@ def test_figure3_uses_classifiers_of_casmap_classifier(casmap, mapping, tmp_path
     assert "already holds a run" in casmap("classifier", scenes, *small, "--out", "c-0").sentence()
 
 
-@pytest.mark.parametrize("name", ["table2", "table3", "seeds", "fewshot", "statistics", "figure2", "figure3"])
+def test_length_measures_each_snapshot(casmap, tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    scenes = "scenes:classes=4,photos={},size=32"
+    options = [scenes.format(24), "--test", scenes.format(12), "--recipe", "small.toml", "--out", "studies"]
+    done = casmap("study", "length", *options, "--thinning", "F", "--snapshot", "1", "--snapshot", "2")
+    assert done.code == 0, done.complained
+    content = json.loads((tmp_path / "studies" / "length" / "length.json").read_text())
+    assert [(record["thinning"], record["steps"]) for record in content["records"]] == [("F", 1), ("F", 2)]
+    assert (tmp_path / "studies" / "length" / "length.png").stat().st_size > 10_000
+    assert "no thinning 'M'" in casmap("study", "length", *options, "--thinning", "M").sentence()
+    assert "erase" in casmap("study", "length", *options, "--erase", "photos").sentence()
+
+
+@pytest.mark.parametrize("name", ["table2", "table3", "seeds", "fewshot", "length", "statistics", "figure2", "figure3"])
 def test_a_dry_run_of_the_paper_prints_its_cost_and_writes_nothing(casmap, files, tmp_path, name):
     done = casmap("study", name, "--paper", "--dry-run")
     assert done.code == 0, done.complained

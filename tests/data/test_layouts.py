@@ -360,6 +360,67 @@ def test_class_folders_take_precedence_over_a_coco_file(tmp_path, instances):
     ]
 
 
+# ---------------------------------------------------------------------------------------------- Tiny ImageNet
+
+
+@pytest.fixture
+def tiny_imagenet(tmp_path):
+    root = tmp_path / "tiny-imagenet"
+    lines = {"n01": ["n01_0.JPEG\t0\t10\t39\t29", "n01_1.JPEG\t4\t5\t4\t6"], "n02": ["n02_0.JPEG\t1\t2\t3\t4"]}
+    for wnid, rows in lines.items():
+        for row in rows:
+            photo(root / "train" / wnid / "images" / row.split("\t")[0])
+        (root / "train" / wnid / f"{wnid}_boxes.txt").write_text("\n".join(rows) + "\n")
+    for number in range(2):
+        photo(root / "val" / "images" / f"val_{number}.JPEG")
+    (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn02\t0\t0\t9\t8\nval_1.JPEG\tn01\t5\t6\t7\t8\n")
+    photo(root / "test" / "images" / "test_0.JPEG")
+    (root / "wnids.txt").write_text("n01\nn02\n")
+    (root / "words.txt").write_text("n01\tgoldfish\nn02\tbullfrog\n")
+    return root
+
+
+def test_tiny_imagenet_train_has_class_folders_and_a_file_of_boxes_in_each(tiny_imagenet):
+    photos = open_photos(str(tiny_imagenet), split="train")
+    assert seen(photos) == [
+        ("n01/images/n01_0.JPEG", "n01", [[0, 10, 40, 30]]),  # the pixel 39, 29 belongs to the box
+        ("n01/images/n01_1.JPEG", "n01", [[4, 5, 5, 7]]),
+        ("n02/images/n02_0.JPEG", "n02", [[1, 2, 4, 5]]),
+    ]
+    assert photos.problems == []
+    assert photos.understood == ("Tiny ImageNet, split train in class folders; boxes from Tiny ImageNet's text files")
+
+
+def test_tiny_imagenet_val_has_classes_and_boxes_in_one_file(tiny_imagenet):
+    assert seen(open_photos(str(tiny_imagenet), split="val")) == [
+        ("val_0.JPEG", "n02", [[0, 0, 10, 9]]),
+        ("val_1.JPEG", "n01", [[5, 6, 8, 9]]),
+    ]
+    assert "the splits train, val" in refusal(str(tiny_imagenet))
+    assert "leave out boxes" in refusal(str(tiny_imagenet), boxes="boxes.csv", split="val")
+
+
+def test_bad_lines_of_tiny_imagenet_are_named_and_the_others_used(tiny_imagenet):
+    (tiny_imagenet / "val" / "val_annotations.txt").write_text(
+        "val_0.JPEG\tn02\t0\t0\t9\nval_7.JPEG\tn01\t5\t6\t7\t8\nval_1.JPEG\tn01\t5\tx\t7\t8\n"
+    )
+    photos = open_photos(str(tiny_imagenet), split="val")
+    assert seen(photos) == [("val_1.JPEG", "n01", None)]
+    assert [(problem.kind, problem.what) for problem in photos.problems] == [
+        (Kind.MALFORMED, "val_annotations.txt: a line does not have 6 fields"),
+        (Kind.NO_PHOTO, "val_7.JPEG"),
+        (Kind.NO_CLASS, "val_0.JPEG"),
+    ]
+    assert [problem.kind for problem in photos.read_annotation(0)[1]] == [Kind.BOX_SKIPPED]
+
+
+def test_a_link_out_of_tiny_imagenet_is_refused(tiny_imagenet, tmp_path):
+    table = tiny_imagenet / "val" / "val_annotations.txt"
+    table.rename(tmp_path / "elsewhere.txt")
+    table.symlink_to(tmp_path / "elsewhere.txt")
+    assert "link" in refusal(str(tiny_imagenet), split="val")
+
+
 # ---------------------------------------------------------------------------------------------- other layouts
 
 

@@ -25,6 +25,12 @@ Studies = Annotated[Path, typer.Option("--out", help="folder of all studies, whi
 Given = Annotated[
     list[Path] | None, typer.Option("--mapping", help="mapping to use; repeat for several (default: train them)")
 ]
+Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--classifier", help="a classifier file from casmap, a backbone, or BACKBONE=FILE; repeat for several"
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only print the cost: runs, steps, disk, memory")]
 
 
@@ -173,6 +179,33 @@ def fewshot() -> None:
 
 
 @trains
+def length(
+    snapshots: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--snapshot", min=1, help="measure after this many steps; repeat for several (default: 100, 300, 1000)"
+        ),
+    ] = None,
+    thinnings: Annotated[
+        list[str] | None, typer.Option("--thinning", help="thinning; repeat for several (default: F, L100, L)")
+    ] = None,
+    classifiers: Judges = None,
+    recipe_score: Annotated[
+        bool, typer.Option("--recipe-score", help="the recipe's score, masked-in term and encoder, not the paper's")
+    ] = False,
+    erase: Annotated[str | None, typer.Option(help="pixels or features (default: the recipe's)")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=32, help="side of the images, in pixels (default: the recipe's)")
+    ] = None,
+    each: Annotated[int, typer.Option("--trainings", min=1, help="trainings of each thinning, each its own seed")] = 1,
+) -> None:
+    """Measure F (Baseline), L100 (CASM) and L after more and more steps of training.
+
+    A further --snapshot continues the same runs.
+    """
+
+
+@trains
 def statistics(mappings: Given = None) -> None:
     """Measure total variation, entropy and spread of the masks of mappings."""
 
@@ -205,12 +238,7 @@ def figure2(
 @trains
 def figure3(
     mappings: Given = None,
-    classifiers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--classifier", help="a classifier file from casmap, a backbone, or BACKBONE=FILE; repeat for several"
-        ),
-    ] = None,
+    classifiers: Judges = None,
 ) -> None:
     """Figure 3: measure many classifiers on photos masked in, masked out and inpainted."""
 

@@ -26,7 +26,7 @@ ROUNDING = 1.0  # pixels by which a box may extend outside its photo without bei
 
 
 class PhotoFolder(PhotoSet):
-    """The photos of a folder: root/class/photo.jpg, or the layout of ILSVRC, Pascal VOC or COCO.
+    """The photos of a folder: root/class/photo.jpg, or the layout of ILSVRC, Pascal VOC, COCO or Tiny ImageNet.
 
     Each folder in root that has photos, at any depth, is a class. A photo directly in root has the class of its largest
     object in the annotations; without one it is left out. Maps and runs that casmap wrote are not photos.

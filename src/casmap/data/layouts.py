@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from casmap.annotations import tiny_imagenet
 from casmap.annotations.format import FORMATS
 from casmap.annotations.formats import coco, csv, voc
 from casmap.annotations.types import Annotations, Names
@@ -28,7 +29,7 @@ class Layout:
 
 
 def find_layout(root: Path, boxes: Path | None = None, split: str | None = None) -> Layout:
-    """Recognise ILSVRC, Pascal VOC and COCO by their folders; any other folder has its annotations in `boxes`."""
+    """Recognise one of LAYOUTS by its files and folders; any other folder has its annotations in `boxes`."""
     if root.is_file():
         raise UserError(f"{root} is a file: give the folder that contains the class folders.")
     if not root.is_dir():
@@ -149,8 +150,24 @@ def _read_coco(root: Path, path: Path, photos: Path, names: Names) -> Annotation
     return coco.read(path, photos, names)
 
 
+def _tiny_imagenet(root: Path) -> Splits | None:
+    """Recognise wnids.txt beside train/ and val/images/; the photos of test have no classes."""
+    if not (root / "wnids.txt").is_file():
+        return None
+    parts = {
+        "train": (root / "train", tiny_imagenet.read_train),
+        "val": (root / "val" / "images", tiny_imagenet.read_val),
+    }
+    return {
+        split: partial(Layout, f"Tiny ImageNet, split {split}", folder, partial(read, root))
+        for split, (folder, read) in parts.items() if folder.is_dir()
+    } or None  # fmt: skip
+
+
 # To add a layout, add a function: it takes a root and returns the layout of each split, or None for other layouts.
-LAYOUTS: dict[str, Callable[[Path], Splits | None]] = {"ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco}
+LAYOUTS: dict[str, Callable[[Path], Splits | None]] = {
+    "ILSVRC": _ilsvrc, "Pascal VOC": _voc, "COCO": _coco, "Tiny ImageNet": _tiny_imagenet,
+}  # fmt: skip
 
 
 def _split_folders(root: Path) -> list[str]:

@@ -37,25 +37,48 @@ def ranked(numbers: Mapping[str, Number], title: str, marked: Sequence[str] = ()
     return png(figure)
 
 
-def curves(lines: Mapping[str, Sequence[tuple[float, Number]]], title: str, bottom: str, left: str) -> bytes:
+Curves = Mapping[str, Sequence[tuple[float, Number]]]  # by name: places on the axis, each with its number
+
+
+def curves(lines: Curves, title: str, bottom: str, left: str) -> bytes:
     """Lines over a logarithmic axis, each point with its interval, shares in percent."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()
-    for colour, (name, line) in zip(cycle((BLUE, ORANGE, GREY, GREEN)), lines.items(), strict=False):
-        places = [place for place, _ in line]
-        values = 100 * np.array([(number.value, number.low, number.high) for _, number in line])
-        axes.plot(places, values[:, 0], "o-", color=colour, label=name)
-        axes.fill_between(places, values[:, 1], values[:, 2], color=colour, alpha=0.15)
-    axes.set_xscale("log")
-    ticks = sorted({place for line in lines.values() for place, _ in line})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    _draw_curves(axes, lines, 100)
     axes.set_xlabel(bottom)
     axes.set_ylabel(left)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     _tidy(axes, title)
     return png(figure)
+
+
+def panels_of_curves(panels: Mapping[str, tuple[Curves, float]], bottom: str) -> bytes:
+    """Two rows of panels, one for each group of lines over a logarithmic axis, in numbers times the group's factor.
+
+    Each point has its interval. All groups have the same names, which the first panel explains.
+    """
+    across = -(-len(panels) // 2)
+    figure = Figure(figsize=(2.4 * across, 4), layout="constrained")
+    for axes, (panel, (lines, factor)) in zip(figure.subplots(2, across).flat, panels.items(), strict=False):
+        _draw_curves(axes, lines, factor)
+        axes.tick_params(labelsize=8)
+        _tidy(axes, panel)
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    figure.supxlabel(bottom, fontsize=9)
+    return png(figure)
+
+
+def _draw_curves(axes: Axes, lines: Curves, factor: float) -> None:
+    for colour, (name, line) in zip(cycle((BLUE, ORANGE, GREY, GREEN)), lines.items(), strict=False):
+        places = [place for place, _ in line]
+        values = factor * np.array([(number.value, number.low, number.high) for _, number in line])
+        axes.plot(places, values[:, 0], "o-", color=colour, label=name)
+        axes.fill_between(places, values[:, 1], values[:, 2], color=colour, alpha=0.15)
+    axes.set_xscale("log")
+    ticks = sorted({place for line in lines.values() for place, _ in line})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
 
 
 def dots(

@@ -22,7 +22,7 @@ from casmap.tools.page import write_page
 
 STUDIES = (
     "table1", "table2", "table3", "figure1", "figure2", "figure2-classes", "figure3", "statistics", "seeds", "fewshot",
-    "evidence", "twins",
+    "length", "evidence", "twins",
 )  # fmt: skip
 CHANCE = "Intervals are over photos; each row of a table is one training: Seeds shows how much trainings vary."
 

@@ -19,6 +19,7 @@ from casmap.training.options_of_0_1_0 import names_of_0_1_0
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run, describe
 from casmap.training.scores import SCORES
+from casmap.training.snapshots import snapshot_file, train_snapshot, without_end
 
 Files = Sequence[Path] | None
 PAIR = {"CASM": "L100", "Baseline": "F"}  # what the paper compares, with its thinnings
@@ -43,18 +44,35 @@ class Trainings:
 
     def mapper(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> SaliencyMapper:
         """A mapping, trained on these photos from that f(0)."""
-        name = f"{SCORES[recipe.score].letter}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
-        folder = self._folder(name, photos, recipe, hashlib.sha256(classifier.read_bytes()).hexdigest())
+        folder = self._mapping_folder(photos, recipe, classifier)
         done = folder / "mapping.safetensors"
         if not done.exists():
-            how = f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
-            self.reporter.heading(f"Mapping: {how}")
+            self.reporter.heading(f"Mapping: {_described(recipe)}")
             train_mapping(photos, Run(folder, recipe, resume=True, reporter=self.reporter), str(classifier))
         return SaliencyMapper.load(done)
+
+    def snapshot(self, photos: PhotoSet, recipe: Recipe, classifier: Path, steps: int) -> SaliencyMapper:
+        """The mapping of a run without end after so many steps, from that f(0); a later one continues the same run."""
+        recipe = without_end(recipe)
+        folder = self._mapping_folder(photos, recipe, classifier)
+        done = snapshot_file(folder, steps)
+        if not done.exists():
+            self.reporter.heading(f"Mapping: {_described(recipe)}, seed {recipe.seed}, to step {steps:,}")
+            run = Run(folder, recipe, resume=True, reporter=self.reporter)
+            train_snapshot(photos, run, str(classifier), steps)
+        return SaliencyMapper.load(done)
+
+    def _mapping_folder(self, photos: PhotoSet, recipe: Recipe, classifier: Path) -> Path:
+        name = f"{SCORES[recipe.score].letter}-{recipe.encoder}-{recipe.thinning}-{recipe.seed}"
+        return self._folder(name, photos, recipe, hashlib.sha256(classifier.read_bytes()).hexdigest())
 
     def _folder(self, name: str, photos: PhotoSet, recipe: Recipe, given: str) -> Path:
         made_of = json.dumps([names_of_0_1_0(recipe.options()), describe(photos), given])
         return self.folder / f"{name.replace('/', '-')}-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
+
+
+def _described(recipe: Recipe) -> str:
+    return f"score {recipe.score}, encoder {recipe.encoder}, thinning {recipe.thinning}"
 
 
 def begin(

@@ -147,10 +147,13 @@ class Resumable:
             run.message("The run was stopped before a checkpoint of this stage: it starts again at step 1.")
         self.log = Log(run.folder, log, self.start)
 
-    def run_steps(self, label: str, batches: Batches, rows: Iterable[Row], note: Callable[[Row], str]) -> list[Row]:
+    def run_steps(
+        self, label: str, batches: Batches, rows: Iterable[Row], note: Callable[[Row], str], pause: bool = False
+    ) -> list[Row]:
         """Run the steps, one for each item of `rows`, with a progress bar, the log and checkpoints; returns all rows.
 
         batches: the batches of the steps, to name the photos of one whose loss is not finite. note: text for the bar.
+        pause: also write a checkpoint after the last step.
         """
         with self.run.reporter.progress(label, self.steps, self.start, lasting=True) as advance:
             for step, row in enumerate(rows, self.start + 1):
@@ -160,7 +163,8 @@ class Resumable:
                     raise self.checkpoints.diverged(step, f"the loss is {loss} in the batch of {names[0]}{others}")
                 self.log.add(step, **row)
                 advance(note=note(row))
-                if step % self.run.recipe.checkpoint_every == 0 and step < self.steps and self.run.processes.first:
+                due = pause if step == self.steps else step % self.run.recipe.checkpoint_every == 0
+                if due and self.run.processes.first:
                     self.log.flush()
                     states = {name: None if part is None else part.state_dict() for name, part in self.parts.items()}
                     self.checkpoints.write({"step": step} | states)

@@ -14,12 +14,11 @@ from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
 from casmap.evaluation.verdict import Verdict
-from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
-from casmap.models.decoder import Decoder, Mapping
+from casmap.models.decoder import Mapping
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
-from casmap.models.onnx_decoder import Start, load_start
 from casmap.models.split import Learner, Tail, split
 from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable, left_if_stopped
@@ -32,7 +31,7 @@ from casmap.training.run import Run
 from casmap.training.samples import Samples, megabytes
 from casmap.training.scores import SCORES
 from casmap.training.second_stage import CHECKPOINT as SECOND_STAGE_CHECKPOINT
-from casmap.training.second_stage import MASKS, suffix_of, train_second_stage
+from casmap.training.second_stage import MASKS, starting_network, suffix_of, train_second_stage
 from casmap.training.thinning import find_thinning
 
 FINAL_BATCHES = 40  # batches for the final batch-norm statistics and the mean mask area
@@ -134,27 +133,6 @@ def run_second_stage(
     return training
 
 
-def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) -> SaliencyNetwork:
-    """The encoder with the decoder that the second stage starts from, and the head of that decoder's map."""
-    start = check_start(recipe)
-    if start is None:
-        return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
-    # With the shipped mapping's classes, its head is that of the encoder.
-    return SaliencyNetwork(encoder, start.decoder, classes, True, None if classes == start.classes else start.cam_head)
-
-
-def check_start(recipe: Recipe) -> Start | None:
-    """The shipped decoder, unless the recipe starts from scratch; UserError if it belongs to another backbone."""
-    if recipe.from_scratch:
-        return None
-    start = load_start(SHIPPED)
-    if start.backbone != recipe.backbone or start.cam_head is None:
-        raise UserError(
-            f"The shipped mapping is a {start.backbone}, not a {recipe.backbone}: set {option('from_scratch', True)}."
-        )
-    return start
-
-
 def read_training(path: Path) -> dict[str, Any]:
     """The summary of the run that is saved with its mapping."""
     training: Any = load_mapping(path)[1].get("training")
@@ -176,9 +154,13 @@ def warn_of_skipped(photos: PhotoSet, run: Run) -> None:
 
 
 def run_algorithm1(
-    photos: PhotoSet, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping]
-) -> dict[str, Any]:
-    """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run."""
+    photos: PhotoSet, run: Run, first: Classifier, origin: str, path: Path, kind: type[Mapping] = Mapping,
+    until: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Run Algorithm 1 from its last checkpoint to its end and save its mapping; returns the summary of the run.
+
+    until: pause after this step instead, and keep a checkpoint from which the run can continue.
+    """
     recipe = run.recipe
     state = set_up(to_device(first, run.device), recipe, kind, run.processes)
     memory = megabytes(state.classifier, state.samples.thinning, recipe.sample_limit)
@@ -190,8 +172,8 @@ def run_algorithm1(
     steps = recipe.total_steps(len(photos))
     names = ("classifier", "mapping", "samples", "lambda_r", "classifier_optimizer", "mapping_optimizer")
     rates = f"{option('classifier_lr')} and {option('mapping_lr')}"
-    stage = Resumable(run, CHECKPOINT, "log", steps, rates, **{name: getattr(state, name) for name in names})
-    upcoming = batches.between(stage.start, steps, run.device)
+    stage = Resumable(run, CHECKPOINT, "log", until or steps, rates, **{name: getattr(state, name) for name in names})
+    upcoming = batches.between(stage.start, stage.steps, run.device)
     measured = casm(state, _scheduled(state, upcoming, run, stage.start, steps))
     rows = ({name: float(value) for name, value in vars(measures).items()} for measures in measured)
     label = f"Algorithm 1, thinning {recipe.thinning}"
@@ -202,7 +184,7 @@ def run_algorithm1(
         return SaliencyNetwork(state.encoder, state.mapping.decoder, list(photos.classes), predicts)
 
     with left_if_stopped(stage, network, recipe.algorithm_side):
-        logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row))
+        logged = stage.run_steps(label, batches, rows, lambda row: note.format(**row), pause=until is not None)
     area = recompute_statistics(state, batches, run.device)
     if recipe.area is not None and abs(area - recipe.area) > TOLERANCE:
         run.warning(
@@ -211,9 +193,10 @@ def run_algorithm1(
         )
     last = logged[-max(1, len(logged) // 10) :]
     accuracies = {name: sum(row[name] for row in last) / len(last) for name in ("accuracy", "masked_accuracy")}
-    training = {"origin": origin, "steps": steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
+    training = {"origin": origin, "steps": stage.steps, "area": area, "lambda_r": state.lambda_r.value, **accuracies}
     save_mapping(path, network(), {"size": recipe.algorithm_side, "recipe": recipe.published(), "training": training})
-    Checkpoints(run.folder, CHECKPOINT).remove()
+    if until is None:
+        stage.checkpoints.remove()
     return training
 
 

@@ -28,11 +28,12 @@ from torch.optim import Optimizer
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.class_activation import last_features, linear_head
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
+from casmap.models.onnx_decoder import Start, load_start
 from casmap.training.checkpoints import Resumable, Row, left_if_stopped
 from casmap.training.first_classifier import one_cycle
 from casmap.training.pseudo_masks import PseudoMasks
@@ -61,6 +62,27 @@ class PhotosWithMasks(PhotoSet):
         image = self.photos.image(index, least)
         mask = cv2.resize(self.masks[index], image.shape[1::-1], interpolation=cv2.INTER_LINEAR)
         return np.dstack([image, mask])
+
+
+def starting_network(encoder: Classifier, classes: list[str], recipe: Recipe) -> SaliencyNetwork:
+    """The encoder with the decoder that the second stage starts from, and the head of that decoder's map."""
+    start = check_start(recipe)
+    if start is None:
+        return SaliencyNetwork(encoder, Decoder(encoder.stage_channels), classes, predicts=True)
+    # With the shipped mapping's classes, its head is that of the encoder.
+    return SaliencyNetwork(encoder, start.decoder, classes, True, None if classes == start.classes else start.cam_head)
+
+
+def check_start(recipe: Recipe) -> Start | None:
+    """The shipped decoder, unless the recipe starts from scratch; UserError if it belongs to another backbone."""
+    if recipe.from_scratch:
+        return None
+    start = load_start(SHIPPED)
+    if start.backbone != recipe.backbone or start.cam_head is None:
+        raise UserError(
+            f"The shipped mapping is a {start.backbone}, not a {recipe.backbone}: set {option('from_scratch', True)}."
+        )
+    return start
 
 
 def train_second_stage(

@@ -22,11 +22,11 @@ from casmap.training.budget import StepTimes, choose, estimate_duration
 from casmap.training.distributed import join_processes, torchrun_id
 from casmap.training.first_classifier import backbone_of, check_weights, first_classifier, is_pretrained_for
 from casmap.training.held_out import SETTLED, SHARE, hold_out
-from casmap.training.loop import TrainingResult, check_start, train_mapping, warn_of_skipped
+from casmap.training.loop import TrainingResult, train_mapping, warn_of_skipped
 from casmap.training.options_of_0_1_0 import REMOVED, current_names
 from casmap.training.recipes import PHOTOS, Recipe, read_recipe
 from casmap.training.run import TORCHRUN, Run, holds_run, saved_recipe
-from casmap.training.second_stage import check_has_cam
+from casmap.training.second_stage import check_has_cam, check_start
 from casmap.training.shipped_fit import measure_fit
 from casmap.training.shipped_start import choose_from_shipped, starts_from_shipped, why_from_scratch
 from casmap.training.unlike import choose_unlike
