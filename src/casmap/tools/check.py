@@ -16,7 +16,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.numbers import mean_of, percent
+from casmap.evaluation.numbers import mean_of, percent, signed
 from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
 from casmap.inference.components import Threshold
@@ -69,10 +69,10 @@ class CheckResult:
     @cached_property
     def judgement(self) -> Judgement:
         """The verdict, with one sentence for each reason not to trust the masks."""
-        gains = {} if self.measured is None else self.measured.gains
-        sampled = 0 if self.measured is None else len(self.measured.masks)
-        agreement = None if self.measured is None else self.measured.agreement
-        return judge(self.masks, self.labels, self.classes, self.correct[OWN], gains, sampled, agreement)
+        of_all, found = (self.masks, self.labels, self.classes, self.correct[OWN]), self.measured
+        if found is None:
+            return judge(*of_all, {}, 0)
+        return judge(*of_all, found.gains, len(found.masks), found.agreement, found.class_gains)
 
     @property
     def verdict(self) -> str:
@@ -153,9 +153,14 @@ def against(measured: Measured) -> list[list[str]]:
     rows = []
     for name, of in measured.correct.items():
         gain = measured.gains.get(name)
-        shown = "" if gain is None else f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
+        shown = "" if gain is None else signed(gain)
         rows.append([name, *(percent(mean_of(of[version])) for version in (MASKED_IN, INPAINTED)), shown])
     return rows
+
+
+def in_classes(measured: Measured) -> list[list[str]]:
+    """One row for each class with enough photos: the gain of the masks over each kind of control mask."""
+    return [[name, *map(signed, gains.values())] for name, gains in measured.class_gains.items()]
 
 
 def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, out: Path) -> None:
@@ -181,6 +186,9 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
         if checked.measured.agreement is not None:
             text += f"\n{checked.measured.agreement.sentence}"
         sections.append(Section("Against masks that know nothing", text, AGAINST, against(checked.measured)))
+        if by_class := in_classes(checked.measured):
+            text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
+            sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
             of_class = np.flatnonzero(checked.labels == label)[:ROW]
