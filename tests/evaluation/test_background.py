@@ -21,6 +21,11 @@ def test_a_blob_is_where_it_is(row, column, place) -> None:
     assert _place_of(blob(row, column)) == place
 
 
+def test_empty_masks_lie_nowhere() -> None:
+    """Those of normal scans, for example: they were said to lie at the top left."""
+    assert background_warnings(np.zeros((20, 30, 30)), np.zeros(20, np.int64), ["normal"]) == []
+
+
 @given(st.integers(0, 29), st.integers(0, 29))
 def test_turning_a_mask_round_turns_its_place(row, column) -> None:
     mask = blob(row, column)

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 
 from casmap.data.free_photos import free_photos
-from casmap.evaluation.trust import OWN, evidence_gains, measure
+from casmap.evaluation.trust import OWN, Measured, evidence_gains, measure
 from casmap.evaluation.verdict import FEWEST, judge
 from casmap.inference.mapper import SaliencyMapper
 from casmap.io.images import open_image
 
-CROPS, SHARE, SIDE = 5, 0.7, 160  # crops of each photo; share of its sides; pixels, which makes it fast
+CROPS, SHARE, SIDE = 7, 0.7, 160  # crops of each photo; share of its sides; pixels, which makes it fast
 
 
 class Crops:
     """Random crops of the free photos, half of them flipped: objects at other places of the image."""
 
-    classes = ["photo"]  # noqa: RUF012
+    classes = ["even", "odd"]  # noqa: RUF012
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -29,7 +29,7 @@ class Crops:
                 crop = photo[top : top + height, left : left + width]
                 self.images.append(crop[:, ::-1] if rng.random() < 0.5 else crop)
         self.names = [f"{number}.png" for number in range(len(self.images))]
-        self.labels = np.zeros(len(self.images), np.int64)
+        self.labels = (np.arange(len(self.images)) + np.arange(len(self.images)) // len(photos)) % 2
 
     def __len__(self) -> int:
         return len(self.images)
@@ -100,7 +100,9 @@ def test_the_shipped_mapping_beats_all_control_masks(measured) -> None:
 @pytest.mark.parametrize("name", TRIVIAL)
 def test_trivial_masks_fail(shipped, crops, name) -> None:
     mapper = SaliencyMapper(Replaced(shipped.network, TRIVIAL[name]), shipped.size, edges="smooth")
-    found = measure(mapper, crops).judge()
+    measured = measure(mapper, crops)
+    assert len(measured.class_gains) == 2  # a gain in one class by chance would make the verdict doubtful
+    found = measured.judge()
     assert found.verdict == "failed", (name, found)
     assert all(reason.endswith(".") for reason in found.reasons)
 
@@ -129,3 +131,36 @@ def test_few_photos_are_a_doubt(measured) -> None:
     found = [judge(measured.masks[:10], labels, ["photo"], correct, gains, count) for count in (10, FEWEST)]
     assert [one.verdict for one in found] == ["doubtful", "failed"]
     assert "may be no better than random masks" in found[0].reasons[0]
+
+
+def made(labels, own: np.ndarray) -> Measured:
+    """Photos in whose masks the class is by these factors more probable than in control masks, on a log scale."""
+    of = {"masked-in": np.full(len(labels), 0.1), "inpainted": np.full(len(labels), 0.1)}
+    better = {"masked-in": 0.1 * np.exp(own), "inpainted": of["inpainted"]}
+    masks = np.zeros((len(labels), 8, 8), np.float32)
+    for n, mask in enumerate(masks):
+        mask[: 2 + n % 5, n % 3 :] = 1
+    known = {version: np.ones(len(labels)) for version in ("whole", "masked-in")} | {"inpainted": np.zeros(len(labels))}
+    classes = [str(label) for label in range(labels.max() + 1)]
+    return Measured(labels, classes, masks, {OWN: better, "random": of, "another photo's": of}, {OWN: known}, True)
+
+
+def test_a_class_with_nothing_to_see_does_not_make_all_masks_fail() -> None:
+    """In 30 photos of class 0 the masks hold evidence; in 30 of class 1 they hold noise, which hides it in the mean."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 30)
+    noise = rng.normal(0, 1.5, 30)
+    own = np.concatenate([rng.normal(0.5, 0.3, 30), noise - noise.mean() - 0.2])
+    found = made(labels, own).judge()
+    assert found.verdict == "doubtful"
+    assert "They certainly gain only in the photos of 0." in found.reasons
+    assert made(labels, -own).judge().verdict == "failed"
+    few = made(np.repeat([0, 1, 2], [FEWEST - 1, 1, 40]), own)
+    assert few.class_gains.keys() == {"2"}  # too few photos of the others
+
+
+def test_classes_rarely_gain_by_chance() -> None:
+    """Noise with heavy tails, three classes: with 95 % intervals one in twelve sets would have a class that gains."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1, 2], [40, 25, 20])
+    sets = [made(labels, rng.standard_t(3, len(labels))).class_gains for _ in range(200)]
+    by_chance = [any(of["random"].low > 0 for of in gains.values()) for gains in sets]
+    assert np.mean(by_chance) < 0.06

@@ -20,11 +20,11 @@ def objects(count: int = 30) -> np.ndarray:
     return masks
 
 
-def verdict(masks=None, accuracy=RIGHT, sampled=30, agreement=None, **gains):
+def verdict(masks=None, accuracy=RIGHT, sampled=30, agreement=None, classes=None, **gains):
     masks = objects() if masks is None else masks
     correct = {version: np.full(len(masks), share) for version, share in accuracy.items()}
     gains = {"centred": CERTAIN, "random": CERTAIN, "exchanged": CERTAIN} | gains
-    return judge(masks, np.zeros(len(masks), np.int64), ["x"], correct, gains, sampled, agreement)
+    return judge(masks, np.zeros(len(masks), np.int64), ["x"], correct, gains, sampled, agreement, classes or {})
 
 
 def test_masks_that_gain_over_all_controls_are_good() -> None:
@@ -77,3 +77,53 @@ def test_masks_that_are_nothing_or_everything_fail_in_one_sentence() -> None:
         found = verdict(masks, random=WORSE)
         assert found.verdict == "failed"
         assert len(found.reasons) == 1
+
+
+def test_a_class_with_a_certain_gain_makes_chance_a_doubt() -> None:
+    """Normal scans have no place that shows their class, and they are in the mean over all photos."""
+    ill, normal = {"random": CERTAIN, "exchanged": CERTAIN, "centred": WORSE}, {"random": CHANCE, "exchanged": CHANCE}
+    found = verdict(exchanged=CHANCE, classes={"ill": ill, "normal": normal})
+    assert found.verdict == "doubtful"
+    assert "may be no better than those of other photos" in found.reasons[0]
+    assert found.reasons[1] == "They certainly gain only in the photos of ill."
+    assert found.to_json()["gain in classes"]["ill"]["random"] == [1.0, 0.5, 1.5]
+
+
+@pytest.mark.parametrize("gain", [CHANCE, WORSE])
+def test_a_class_must_gain_over_all_that_photos_share(gain) -> None:
+    """Masks of other photos of a class may gain over random masks: lesions are often at the same place."""
+    for control in ("random", "exchanged"):
+        classes = {"ill": {"random": CERTAIN, "exchanged": CERTAIN} | {control: gain}}
+        assert verdict(exchanged=CHANCE, classes=classes).verdict == "failed"
+
+
+@pytest.mark.parametrize("control", ["centred", "random", "exchanged"])
+def test_a_class_does_not_make_up_for_masks_that_are_worse(control) -> None:
+    classes = {"ill": {"random": CERTAIN, "exchanged": CERTAIN}}
+    assert verdict(**{control: WORSE}, classes=classes).verdict == "failed"
+
+
+def test_a_class_that_certainly_gains_nothing_is_named() -> None:
+    classes = {"ill": {"random": CERTAIN, "exchanged": CERTAIN}, "normal": {"random": WORSE, "exchanged": CERTAIN}}
+    found = verdict(classes=classes)
+    assert found.verdict == "doubtful"
+    (reason,) = found.reasons
+    assert reason == (
+        "The masks of normal mark nothing that shows the class. They are no better than random masks of the same area: "
+        "gain -0.30 [-0.50, +0.00]."
+    )
+
+
+def test_masks_of_small_things_in_one_class_are_no_collapse() -> None:
+    """Two thirds of the photos have nothing to mark; all-zero masks gain exactly 0 in each class, and fail."""
+    certain, nothing = ({"random": gain, "exchanged": gain} for gain in (CERTAIN, Number(0.0, 0.0, 0.0)))
+    masks = np.concatenate([objects(10), np.zeros((20, 56, 56), np.float32)])
+    found = verdict(masks, classes={"ill": certain})
+    assert found.verdict == "doubtful"
+    assert found.reasons[:2] == (
+        "In 67% of the photos the mask marks nothing or everything.", "They certainly gain only in the photos of ill.",
+    )  # fmt: skip
+    for classes in ({}, {"ill": nothing}):
+        assert verdict(masks, classes=classes).verdict == "failed"
+    everything = verdict(np.ones((30, 56, 56)), classes={"ill": certain})
+    assert (everything.verdict, len(everything.reasons)) == ("failed", 1)

@@ -10,7 +10,7 @@ import pytest
 from casmap.data.scenes import Scenes
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.reporting import SILENT
-from casmap.tools.check import OWN, CheckResult, check, check_photos
+from casmap.tools.check import OWN, CheckResult, check, check_photos, write_check
 
 
 class Painter:
@@ -47,6 +47,31 @@ class Corners:
 
     def annotation(self, index: int):
         return None
+
+
+class Calipers(Corners):
+    """Photos of two classes; those of `right` have three thin white strokes, each at another place."""
+
+    labels = np.arange(24) % 2
+
+    def image(self, index: int, least=None):
+        picture = super().image(index)
+        for number in range(3 * (index % 2)):
+            column = 20 + (7 * index + 13 * number) % 40
+            picture[30 + index : 36 + index, column] = 255
+        return picture
+
+
+def test_burnt_in_strokes_are_named_and_shown(tmp_path) -> None:
+    mapper, photos = SaliencyMapper(Painter(0), 64), Calipers()
+    found = check_photos(mapper, photos, {}, SILENT)
+    (told,) = found.burnt_in
+    assert told in found.warnings
+    assert "100 % of the photos of right and in 0 % of those of left" in told
+    write_check(found, photos, mapper, tmp_path)
+    page = (tmp_path / "check.html").read_text()
+    assert page.index(told) < page.index("1.png") < page.index("Worst first")
+    assert check_photos(mapper, Corners(), {}, SILENT).burnt_in == []
 
 
 def checked(corner: int) -> CheckResult:

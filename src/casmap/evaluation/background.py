@@ -23,9 +23,10 @@ PLACES = (
 
 
 def _place_of(mask: Floats) -> str:
-    """Where a mask lies: the cell of a 3 x 3 grid that holds its centre of mass."""
+    """Where a mask lies: the cell of a 3 x 3 grid that holds its centre of mass; an empty mask counts as the middle."""
     height, width = mask.shape
-    total = float(mask.sum()) or 1.0
+    if not (total := float(mask.sum())):
+        return PLACES[1][1]
     row = float((mask.sum(axis=1) * (np.arange(height) + 0.5)).sum()) / total / height
     column = float((mask.sum(axis=0) * (np.arange(width) + 0.5)).sum()) / total / width
     return PLACES[min(2, int(3 * row))][min(2, int(3 * column))]

@@ -23,18 +23,18 @@ class Number:
     high: float
 
 
-def mean_of(values: npt.ArrayLike) -> Number:
-    """The mean over photos with its 95 % interval.
+def mean_of(values: npt.ArrayLike, level: float = 0.95) -> Number:
+    """The mean over photos with its interval of this level.
 
     >>> mean_of([1.0, 1.0])
     Number(value=1.0, low=1.0, high=1.0)
     """
     array = np.asarray(values, np.float64)
-    return Number(float(array.mean()), *bootstrap_interval(array))
+    return Number(float(array.mean()), *bootstrap_interval(array, level=level))
 
 
-def paired_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
-    """The mean over photos of first - second, with its 95 % interval: (N,), (N,) -> Number.
+def paired_difference(first: npt.ArrayLike, second: npt.ArrayLike, level: float = 0.95) -> Number:
+    """The mean over photos of first - second, with its interval: (N,), (N,) -> Number.
 
     The difficulty of a photo cancels, so this interval is narrower than the difference of two separate intervals.
 
@@ -44,7 +44,7 @@ def paired_difference(first: npt.ArrayLike, second: npt.ArrayLike) -> Number:
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)
     if a.shape != b.shape:
         raise ValueError(f"Paired values need the same images on both sides, not {len(a)} and {len(b)}.")
-    return mean_of(a - b)
+    return mean_of(a - b, level)
 
 
 def percent(number: Number) -> str:
@@ -63,6 +63,15 @@ def points(difference: Number) -> str:
     '-10.0 [-15.0, -5.0]'
     """
     return "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * x for x in (difference.value, difference.low, difference.high)))
+
+
+def signed(gain: Number) -> str:
+    """A gain with its sign and its interval.
+
+    >>> signed(Number(0.5, -0.25, 1.25))
+    '+0.50 [-0.25, +1.25]'
+    """
+    return f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
 
 
 def columns(name: str, number: Number) -> dict[str, float]:

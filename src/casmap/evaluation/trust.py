@@ -15,7 +15,7 @@ from casmap.evaluation.agreement import MOST as MOST_AGREEMENT
 from casmap.evaluation.agreement import ShippedAgreement, mean_iou
 from casmap.evaluation.control_masks import CONTROLS, EXCHANGED, BinaryMasks
 from casmap.evaluation.numbers import Number, paired_difference
-from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
+from casmap.evaluation.verdict import FEWEST, INPAINTED, MASKED_IN, WHOLE, Judgement, judge
 from casmap.inference.components import Threshold
 from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import SaliencyMapper
@@ -57,10 +57,18 @@ class Measured:
         """The gain over each kind of control mask."""
         return evidence_gains(self.probability)
 
+    @property
+    def class_gains(self) -> dict[str, dict[str, Number]]:
+        """The gains in the photos of each class that has at least 20, with wider intervals the more such classes."""
+        large = np.flatnonzero(np.bincount(self.labels, minlength=len(self.classes)) >= FEWEST)
+        level = 1 - 0.05 / max(1, len(large))  # Bonferroni: each class is a chance to look good by chance
+        return {self.classes[n]: evidence_gains(self.probability, self.labels == n, level) for n in large}
+
     def judge(self) -> Judgement:
         """The verdict on these photos."""
         return judge(
-            self.masks, self.labels, self.classes, self.correct[OWN], self.gains, len(self.masks), self.agreement
+            self.masks, self.labels, self.classes, self.correct[OWN], self.gains, len(self.masks), self.agreement,
+            self.class_gains,
         )  # fmt: skip
 
 
@@ -74,13 +82,16 @@ def evidence(probability: dict[str, Floats]) -> Floats:
     return np.asarray(kept - left)
 
 
-def evidence_gains(probability: dict[str, dict[str, Floats]]) -> dict[str, Number]:
+def evidence_gains(
+    probability: dict[str, dict[str, Floats]], chosen: npt.NDArray[np.bool_] | None = None, level: float = 0.95
+) -> dict[str, Number]:
     """The mean over photos of the evidence in the masks less that in control masks, with its interval.
 
-    0 for masks that are themselves centred, random or another photo's, and for masks of all zeros or ones.
+    0 for masks that are themselves centred, random or another photo's, and for masks of all zeros or ones. chosen: the
+    photos that count (N,), default all.
     """
-    own = evidence(probability[OWN])
-    return {name: paired_difference(own, evidence(of)) for name, of in probability.items() if name != OWN}
+    of_each = {name: evidence(of)[... if chosen is None else chosen] for name, of in probability.items()}
+    return {name: paired_difference(of_each[OWN], of, level) for name, of in of_each.items() if name != OWN}
 
 
 def measure(

@@ -1,7 +1,8 @@
 """A verdict on masks, good, doubtful or failed, by numbers that a trivial mask cannot satisfy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from casmap.evaluation.agreement import ShippedAgreement
 from casmap.evaluation.background import background_warnings, mark_warnings
-from casmap.evaluation.numbers import Number
+from casmap.evaluation.numbers import Number, signed
 from casmap.inference.components import Threshold
 from casmap.reporting import counted
 
@@ -42,14 +43,17 @@ class Judgement:
 def judge(
     masks: Floats, labels: npt.NDArray[np.int64], classes: Sequence[str], correct: Mapping[str, Floats],
     gains: Mapping[str, Number], sampled: int, agreement: ShippedAgreement | None = None,
+    class_gains: Mapping[str, Mapping[str, Number]] = MappingProxyType({}),
 ) -> Judgement:  # fmt: skip
     """Judge masks (N, h, w) of photos with labels (N,).
 
     correct: whether a classifier recognises each photo (N,), whole, masked in and inpainted. gains: by how much the
     evidence in the masks exceeds that in control masks (`trust.evidence_gains`); sampled: the photos it was measured
-    on. Masks fail if they mark nothing or everything, or are not better than random masks and than the masks of other
-    photos, or are worse than centred boxes. Anything else that speaks against them makes them doubtful, such as a low
-    agreement with the shipped mapping, where that one is better than control masks.
+    on; class_gains: the same for classes with enough photos. Masks fail if they mark nothing or everything, or are
+    worse than a kind of control masks, or are certainly better than random masks and than the masks of other photos
+    neither over all photos nor in any class. Anything else that speaks against them makes them doubtful, such as a
+    class in which they gain nothing, or a low agreement with the shipped mapping, where that one is better than control
+    masks.
 
     >>> masks = np.random.default_rng(0).random((30, 8, 8))
     >>> right = {"whole": np.ones(30), "masked-in": np.ones(30), "inpainted": np.zeros(30)}
@@ -62,11 +66,17 @@ def judge(
     binary = Threshold().binary(masks)
     areas = binary.mean(axis=(1, 2))
     means = {version: float(values.mean()) for version, values in correct.items()}
-    failures, doubts = _collapse(masks, areas), []
+    shown_in = [name for name, of in class_gains.items() if all(gain.low > 0 for gain in _uncentred(of).values())]
+    told = [_about_area(masks, areas, bool(shown_in))]
+    failures = [sentence for failed, sentence in told if failed]
+    doubts: list[str] = []
     if not failures:  # a collapsed mask has no place and holds no evidence
-        told = [(_about_gain(control, gain, sampled)) for control, gain in gains.items()]
-        failures += [sentence for failed, sentence in told if failed]
-        doubts += [sentence for failed, sentence in told if sentence and not failed]
+        told += [_about_gain(control, gain, sampled, bool(shown_in)) for control, gain in gains.items()]
+        failures = [sentence for failed, sentence in told if failed]
+        doubts = [sentence for failed, sentence in told if sentence and not failed]
+        if shown_in and (told[0][1] or any(gain.low <= 0 for gain in _uncentred(gains).values())):
+            doubts.append(f"They certainly gain only in the photos of {', '.join(shown_in)}.")
+        doubts += _about_classes(class_gains)
         if len(areas) >= FEWEST and areas.std() < SAME_AREA:
             doubts.append(f"All masks cover about the same share of a photo, {areas.mean():.0%}.")
         doubts += background_warnings(masks, labels, classes) or mark_warnings(masks, labels, classes)
@@ -74,7 +84,8 @@ def judge(
         doubts += agreement.doubts if agreement else []
     numbers = {
         "photos": len(masks), "area": float(areas.mean()), "spread of the area": float(areas.std()), "accuracy": means,
-        "gain": {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()}, "gain on photos": sampled,
+        "gain": _as_json(gains), "gain on photos": sampled,
+        "gain in classes": {name: _as_json(of) for name, of in class_gains.items()},
     }  # fmt: skip
     if agreement is not None:
         numbers["agreement with the shipped mapping"] = agreement.to_json()
@@ -82,27 +93,71 @@ def judge(
     return Judgement(verdict, (*failures, *doubts), numbers)
 
 
-def _collapse(masks: Floats, areas: Floats) -> list[str]:
-    """The sentence about masks that mark nothing or everything; areas: of the binary masks (N,)."""
+def with_warnings(judgement: Judgement, warnings: Sequence[str]) -> Judgement:
+    """The judgement with further reasons for doubt.
+
+    >>> with_warnings(Judgement("good"), ["f(0) is weak."]).verdict
+    'doubtful'
+    """
+    reasons = tuple(text for text in warnings if text not in judgement.reasons)
+    if not reasons:
+        return judgement
+    verdict: Verdict = "doubtful" if judgement.verdict == "good" else judgement.verdict
+    return replace(judgement, verdict=verdict, reasons=(*judgement.reasons, *reasons))
+
+
+def _about_area(masks: Floats, areas: Floats, shown_in_class: bool) -> tuple[bool, str]:
+    """Whether masks fail because they mark nothing or everything, and the sentence; areas: of the binary masks (N,).
+
+    shown_in_class: whether the masks certainly gain in a class. There may be nothing to mark in the others.
+    """
     mean, covered = float(masks.mean()), float(areas.mean())
-    collapsed = float(((areas < SMALLEST_AREA) | (areas > 1 - SMALLEST_AREA)).mean())
-    if mean < SMALLEST_AREA:
-        return [f"The mean area of the masks is {mean:.3f}: they mark almost nothing."]
     if max(mean, covered) > LARGEST_AREA:
-        return [f"The masks cover {max(mean, covered):.0%} of the photos on average: they single out no object."]
-    return [f"In {collapsed:.0%} of the photos the mask marks nothing or everything."] * (collapsed > COLLAPSED)
+        return True, f"The masks cover {max(mean, covered):.0%} of the photos on average: they single out no object."
+    if mean < SMALLEST_AREA:
+        return not shown_in_class, f"The mean area of the masks is {mean:.3f}: they mark almost nothing."
+    collapsed = float(((areas < SMALLEST_AREA) | (areas > 1 - SMALLEST_AREA)).mean())
+    if collapsed > COLLAPSED:
+        return not shown_in_class, f"In {collapsed:.0%} of the photos the mask marks nothing or everything."
+    return False, ""
 
 
-def _about_gain(control: str, gain: Number, photos: int) -> tuple[bool, str]:
-    """Whether a gain over control masks makes the masks fail, and the sentence; empty if the gain is certain."""
-    names = {CENTRED: "centred boxes of the same area", "random": "random masks of the same area"}
-    others = names.get(control, "those of other photos")
-    shown = f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}] on {counted(photos, 'photo')}"
+def _about_gain(control: str, gain: Number, photos: int, shown_in_class: bool) -> tuple[bool, str]:
+    """Whether a gain over control masks makes the masks fail, and the sentence; empty if the gain is certain.
+
+    shown_in_class: whether the masks certainly gain in a class. Others may have nothing to mark, such as normal scans.
+    """
+    shown = f"{_others(control)}: gain {signed(gain)} on {counted(photos, 'photo')}."
     if gain.low > 0:
         return False, ""
-    if gain.high <= 0 or (control != CENTRED and photos >= FEWEST):
-        return True, f"The masks are no better than {others}: gain {shown}."
-    return False, f"The masks may be no better than {others}: gain {shown}."
+    if gain.high <= 0 or (control != CENTRED and photos >= FEWEST and not shown_in_class):
+        return True, f"The masks are no better than {shown}"
+    return False, f"The masks may be no better than {shown}"
+
+
+def _about_classes(class_gains: Mapping[str, Mapping[str, Number]]) -> list[str]:
+    """A sentence about each class in which the masks certainly gain nothing."""
+    found = []
+    for name, of in class_gains.items():
+        if nothing := [control for control, gain in _uncentred(of).items() if gain.high <= 0]:
+            shown = f"no better than {_others(nothing[0])}: gain {signed(of[nothing[0]])}"
+            found.append(f"The masks of {name} mark nothing that shows the class. They are {shown}.")
+    return found
+
+
+def _uncentred(gains: Mapping[str, Number]) -> dict[str, Number]:
+    """The gains over random masks and other photos' masks, which good masks always have."""
+    return {control: gain for control, gain in gains.items() if control != CENTRED}
+
+
+def _others(control: str) -> str:
+    """Control masks, in words."""
+    names = {CENTRED: "centred boxes of the same area", "random": "random masks of the same area"}
+    return names.get(control, "those of other photos")
+
+
+def _as_json(gains: Mapping[str, Number]) -> dict[str, list[float]]:
+    return {name: [gain.value, gain.low, gain.high] for name, gain in gains.items()}
 
 
 def _about_classifier(accuracy: Mapping[str, float]) -> list[str]:

@@ -16,9 +16,10 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
-from casmap.evaluation.numbers import mean_of, percent
+from casmap.evaluation.burnt_in import burnt_in_warnings, strokes
+from casmap.evaluation.numbers import mean_of, percent, signed
 from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
-from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge
+from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge, with_warnings
 from casmap.inference.components import Threshold
 from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import SHIPPED, Network, SaliencyMapper
@@ -49,7 +50,7 @@ class CheckResult:
     correct: for each classifier and version, whether it predicts the class (N,). confidence: for each version, the
     probability that the mapping's own classifier gives to the class (N,). masks (N, 56, 56), labels (N,). known:
     whether the mapping knows the photos' classes; if not, its prediction for the whole photo replaces them. measured:
-    the comparison with control masks, on at most 200 of the photos.
+    the comparison with control masks, on at most 200 of the photos. strokes: pixels of thin bright strokes (N,).
     """
 
     names: list[str]
@@ -60,6 +61,7 @@ class CheckResult:
     masks: npt.NDArray[np.float32]
     known: bool
     measured: Measured | None = None
+    strokes: npt.NDArray[np.int64] | None = None
 
     @property
     def worst(self) -> npt.NDArray[np.int64]:
@@ -69,10 +71,17 @@ class CheckResult:
     @cached_property
     def judgement(self) -> Judgement:
         """The verdict, with one sentence for each reason not to trust the masks."""
-        gains = {} if self.measured is None else self.measured.gains
-        sampled = 0 if self.measured is None else len(self.measured.masks)
-        agreement = None if self.measured is None else self.measured.agreement
-        return judge(self.masks, self.labels, self.classes, self.correct[OWN], gains, sampled, agreement)
+        of_all, found = (self.masks, self.labels, self.classes, self.correct[OWN]), self.measured
+        if found is None:
+            judgement = judge(*of_all, {}, 0)
+        else:
+            judgement = judge(*of_all, found.gains, len(found.masks), found.agreement, found.class_gains)
+        return with_warnings(judgement, self.burnt_in)
+
+    @property
+    def burnt_in(self) -> list[str]:
+        """The sentence about letters and calipers in grey photos, if they may reveal the class."""
+        return [] if self.strokes is None else burnt_in_warnings(self.strokes, self.labels, self.classes)
 
     @property
     def verdict(self) -> str:
@@ -122,13 +131,14 @@ def check_photos(
     classifiers: dict[str, Network | Classifier] = {OWN: mapper.network, **others}
     correct: dict[str, dict[str, list[Floats]]] = {name: {v: [] for v in (WHOLE, *VERSIONS)} for name in classifiers}
     confidence: dict[str, list[Floats]] = {version: [] for version in (WHOLE, *VERSIONS)}
-    small = []
+    small, pixels = [], []
     for at in reporter.track(range(0, len(photos), BATCH), "checking"):
         chosen = list(range(at, min(at + BATCH, len(photos))))
         images = np.stack([resize(photos.image(index), mapper.size, "squash") for index in chosen])
         decoded, own_logits = mapper.masks(images)
         masks = np.stack([fit_mask(*one, mapper.edges) for one in zip(decoded, images, images, strict=True)])
         small += [cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA) for mask in masks]
+        pixels += [int(strokes(image).sum()) for image in images]
         own_target = own_logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
         for name, version, logits in logits_of_versions(classifiers, images, Threshold().binary(masks)):
             target = own_target if name == OWN else photos.labels[chosen]
@@ -140,6 +150,7 @@ def check_photos(
         {name: {version: np.concatenate(parts) for version, parts in of.items()} for name, of in correct.items()},
         {version: np.concatenate(parts) for version, parts in confidence.items()},
         np.stack(small).astype(np.float32), known, measure(mapper, photos, shipped=shipped, reporter=reporter),
+        np.array(pixels),
     )  # fmt: skip
 
 
@@ -153,9 +164,14 @@ def against(measured: Measured) -> list[list[str]]:
     rows = []
     for name, of in measured.correct.items():
         gain = measured.gains.get(name)
-        shown = "" if gain is None else f"{gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
+        shown = "" if gain is None else signed(gain)
         rows.append([name, *(percent(mean_of(of[version])) for version in (MASKED_IN, INPAINTED)), shown])
     return rows
+
+
+def in_classes(measured: Measured) -> list[list[str]]:
+    """One row for each class with enough photos: the gain of the masks over each kind of control mask."""
+    return [[name, *map(signed, gains.values())] for name, gains in measured.class_gains.items()]
 
 
 def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, out: Path) -> None:
@@ -181,10 +197,17 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
         if checked.measured.agreement is not None:
             text += f"\n{checked.measured.agreement.sentence}"
         sections.append(Section("Against masks that know nothing", text, AGAINST, against(checked.measured)))
+        if by_class := in_classes(checked.measured):
+            text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
+            sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
             of_class = np.flatnonzero(checked.labels == label)[:ROW]
             sections.append(Section(f"Photos of {name}", told[0], images=[_figure(of_class, checked, photos, mapper)]))
+    for sentence in checked.burnt_in:
+        assert checked.strokes is not None
+        most = np.argsort(-checked.strokes, kind="stable")[:ROW]
+        sections.append(Section("Thin bright strokes", sentence, images=[_figure(most, checked, photos, mapper)]))
     worst = checked.worst[:SHOWN]
     sections.append(
         Section(

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.errors import Stopped, option
 from casmap.evaluation.trust import Classify, measure
-from casmap.evaluation.verdict import Judgement, Verdict
+from casmap.evaluation.verdict import Judgement, Verdict, with_warnings
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.io.atomic import write_whole
 from casmap.models.files import load_classifier, load_mapping, save_mapping
@@ -146,19 +145,6 @@ def so_far_if_stopped(run: Run, photos: PhotoSet, held_out: PhotoSet | None) -> 
         if stop.resumable:
             advice = f"To continue from the last checkpoint, run the same command with {resume}."
         raise Stopped(f"Stopped. The mapping so far is {path} (verdict: {verdict}). {advice}") from stop
-
-
-def with_warnings(judgement: Judgement, warnings: list[str]) -> Judgement:
-    """The judgement with further reasons for doubt.
-
-    >>> with_warnings(Judgement("good"), ["f(0) is weak."]).verdict
-    'doubtful'
-    """
-    reasons = tuple(text for text in warnings if text not in judgement.reasons)
-    if not reasons:
-        return judgement
-    verdict: Verdict = "doubtful" if judgement.verdict == "good" else judgement.verdict
-    return replace(judgement, verdict=verdict, reasons=(*judgement.reasons, *reasons))
 
 
 def read_verdict(about: dict[str, Any]) -> Judgement | None:

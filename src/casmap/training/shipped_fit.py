@@ -10,7 +10,7 @@ import numpy as np
 
 from casmap.data.photos import PhotoSet, Subset, few_of_each, of_classes
 from casmap.evaluation.control_masks import EXCHANGED
-from casmap.evaluation.numbers import Number
+from casmap.evaluation.numbers import Number, signed
 from casmap.evaluation.trust import measure
 from casmap.evaluation.verdict import CENTRED
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
@@ -47,11 +47,7 @@ class Fit:
         gain over random masks +0.60 [-0.20, +1.40], over other photos' masks +0.30 [-0.20, +0.90] on 56 photos
         """
         names = {EXCHANGED: "other photos' masks", "random": "random masks"}
-        gains = (
-            f"over {names[name]} {gain.value:+.2f} [{gain.low:+.2f}, {gain.high:+.2f}]"
-            for name, gain in self.gains.items()
-            if name in names
-        )
+        gains = (f"over {names[name]} {signed(gain)}" for name, gain in self.gains.items() if name in names)
         return f"gain {', '.join(gains)} on {counted(self.photos, 'photo')}"
 
 
