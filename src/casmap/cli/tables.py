@@ -16,6 +16,7 @@ from casmap.io.names import escaped
 
 if TYPE_CHECKING:
     from casmap.data.validate import Report as DataReport
+    from casmap.evaluation.evaluate import Row
     from casmap.evaluation.table import Evaluation
     from casmap.paper.outcome import Outcome
     from casmap.paper.plan import Planned
@@ -179,6 +180,7 @@ def print_data(report: "DataReport", console: Console = console) -> None:
 
 def print_rows(results: "Evaluation", console: Console = console) -> None:
     """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
+    from casmap.evaluation.blind import GAUSSIAN, SQUARE
     from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
         FIELD_MEASURES,
@@ -190,9 +192,14 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
         rule_rows,
         size_rows,
         table_rows,
+        wsol_table,
     )
+    from casmap.evaluation.wsol_protocol import WSOL_PROTOCOL
 
-    rows, crop, field = results.rows, results.central_crop, results.field_protocol
+    rows, crop, field = (
+        [row for row in of if row.name not in (SQUARE, GAUSSIAN)]  # for the last table only
+        for of in (results.rows, results.central_crop, results.field_protocol)
+    )
     head = ["", *(row.name for row in rows)]
     by_size = ["share (photos)", *head[1:]]
     what = f"{len(rows[0].values['LE'])} photos, threshold 0.5; 95 % bootstrap intervals"
@@ -210,3 +217,15 @@ def print_rows(results: "Evaluation", console: Console = console) -> None:
     console.print(further("Central crop: LE ↓ by the share that the true box covers", by_size, size_rows(crop)))
     console.print(further("The field's protocol, as in BAS and SAT", head, rule_rows(field, FIELD_MEASURES)))
     console.print(FIELD_PROTOCOL)
+    console.print(further("\nChoe et al.'s protocol (wsolevaluation)", *wsol_table(results)))
+    console.print(WSOL_PROTOCOL)
+
+
+def print_fidelity(rows: "Sequence[Row]", judge: str, console: Console = console) -> None:
+    """Print the fidelity of masks to a judge, a line for each system."""
+    from casmap.evaluation.fidelity import FIDELITY, fidelity_table
+
+    photos = max(len(values) for row in rows for values in row.values.values())
+    title = f"Fidelity to {judge}, which took no part in training: {photos} photos, 95 % bootstrap intervals"
+    console.print(table_of(title, *fidelity_table(rows), box=box.SIMPLE_HEAD, title_justify="left"))
+    console.print(FIDELITY)

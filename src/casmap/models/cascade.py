@@ -34,6 +34,6 @@ def randomised(network: Network, layers: list[str], seed: int = 0) -> Network:
         torch.manual_seed(seed)
         for layer in layers:
             for part in found.get_submodule(layer).modules():
-                if hasattr(part, "reset_parameters"):
-                    part.reset_parameters()
+                if callable(reset := getattr(part, "reset_parameters", None)):
+                    reset()
     return found
