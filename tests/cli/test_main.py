@@ -19,6 +19,7 @@ from casmap.cli.train_commands import how_to_continue
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
+from casmap.evaluation.blind import BLIND
 from casmap.evaluation.evaluate import localization_errors, map_photos
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
@@ -447,10 +448,11 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
         assert word in done.said
     assert "PxAP" not in done.said
     numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
-    assert list(numbers) == [mapping.parent.name, "centre box", "whole photo"]
+    assert list(numbers) == [mapping.parent.name, *BLIND]
     assert {"OM", "LE", "LE at area", "evidence recall"} <= set(numbers[mapping.parent.name]["paper protocol"])
     assert "OM" not in numbers["whole photo"]["paper protocol"]
-    for whole, crop, field in map(dict.values, numbers.values()):
+    for whole, crop, field, wsol in map(dict.values, numbers.values()):
+        assert "MaxBoxAccV2" in wsol
         by_size = [crop.pop("by size"), whole.pop("by size")]
         assert {"LE", "F1", "boxes above IoU 0.75"} <= set(whole)
         assert set(field) == {"GT-known", "GT-known, threshold 0.5"}

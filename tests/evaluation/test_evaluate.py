@@ -31,7 +31,7 @@ from casmap.evaluation.localization import (
 )
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.numbers import bootstrap_interval
-from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
+from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.components import binary_mask, largest_box
 
 SIZE = 16
@@ -156,8 +156,6 @@ def test_a_perfect_system_is_measured_as_perfect(policy):
     assert value(row, "OM") == 0
     assert value(row, "LE") == 0
     assert value(row, "F1") == pytest.approx(1)
-    assert value(row, "PxAP") == pytest.approx(1)
-    assert value(row, "MaxBoxAccV2") == pytest.approx(1)
     assert value(row, "evidence recall") == 1
     assert value(row, "evidence precision") == pytest.approx(2 / 3)
     assert value(row, "mask entropy") == pytest.approx(0, abs=1e-6)
@@ -222,7 +220,6 @@ def test_every_number_is_that_of_its_measure(policy):
     errors = localization_error([predicted_box(mask) for mask in masks], boxes)
     alpha = alpha_for_area(masks, 0.3)
     binary = binary_mask(masks, alpha)
-    tuning = np.array([is_tuning(name) for name in photos.names])
     expected = {
         "LE": errors,
         "OM": official_metric(errors, classes == photos.labels),
@@ -235,7 +232,6 @@ def test_every_number_is_that_of_its_measure(policy):
         "binary area": mean_mask(binary.astype(np.float32)),
         "evidence recall": [evidence_recall(b, t.parts) for b, t in zip(binary, truths, strict=True)],
         "evidence precision": [evidence_precision(b, t.parts) for b, t in zip(binary, truths, strict=True)],
-        "MaxBoxAccV2": max_box_acc_v2(masks, boxes, tuning)[0],
     }
     for end, level in (("", None), (", threshold 0.5", 0.5)):
         marked = binary_mask(masks) if level is None else masks >= level
@@ -248,15 +244,13 @@ def test_every_number_is_that_of_its_measure(policy):
             f"mask IoU{end}": [mask_iou(b, t.mask) for b, t in zip(marked, truths, strict=True)],
         }  # fmt: skip
     assert set(row.values) == set(expected)
-    assert set(row.numbers) == {*expected, "spread", "PxAP"}
+    assert set(row.numbers) == {*expected, "spread"}
     for key, values in expected.items():
         np.testing.assert_allclose(row.values[key], values, err_msg=key)
         assert value(row, key) == pytest.approx(np.mean(values)), key
         interval = bootstrap_interval(np.asarray(values, np.float64))
         assert (row.numbers[key].low, row.numbers[key].high) == pytest.approx(interval), key
     assert value(row, "spread") == pytest.approx(spread(mean_mask(masks)))
-    histograms = [pixel_histograms(mask, truth.mask) for mask, truth in zip(masks, truths, strict=True)]
-    assert value(row, "PxAP") == pytest.approx(average_precision(np.sum(histograms, axis=0)))
     assert 0 < value(row, "LE") < 1  # or the comparison would say little
     assert value(row, "binary area") == pytest.approx(0.3, abs=0.01)
 
@@ -276,7 +270,7 @@ def test_le_by_size_is_that_of_the_photos_of_each_size(policy):
 def test_a_system_that_cannot_have_the_area_is_not_compared_at_it(system):
     row = measured(system, Rectangles(), area=0.2)
     assert not {"LE at area", "binary area", "evidence recall", "evidence precision"} & set(row.numbers)
-    assert {"LE", "F1", "PxAP"} <= set(row.numbers)
+    assert {"LE", "F1"} <= set(row.numbers)
     assert "evidence recall" in measured(system, Rectangles()).numbers
 
 
@@ -290,7 +284,7 @@ def test_without_an_area_evidence_is_measured_at_the_papers_alpha():
     )
 
 
-@pytest.mark.parametrize("key", ["LE", "F1", "PxAP", "spread", "evidence recall"])
+@pytest.mark.parametrize("key", ["LE", "F1", "spread", "evidence recall"])
 def test_every_number_lies_in_its_interval(key):
     number = measured(guessing, Rectangles(photos=30), SIZE).numbers[key]
     assert number.low <= number.value <= number.high
@@ -318,22 +312,16 @@ def test_where_nothing_is_known_at_all_there_is_nothing_to_evaluate():
         measured(perfect, Rectangles(photos=3, unknown={0, 1, 2}), SIZE)
 
 
-def test_without_masks_there_is_no_pxap():
+def test_without_masks_there_is_no_mask_iou():
     row = measured(perfect, Rectangles(masks=False), SIZE)
-    assert "PxAP" not in row.numbers
+    assert "mask IoU" not in row.numbers
     assert value(row, "LE") == 0
 
 
 def test_without_parts_there_is_no_evidence():
     row = measured(perfect, Rectangles(parts=False), SIZE, area=0.2)
     assert not {"evidence recall", "evidence precision", "binary area"} & set(row.numbers)
-    assert {"LE", "LE at area", "PxAP"} <= set(row.numbers)
-
-
-def test_without_photos_that_tune_there_is_no_max_box_acc():
-    photos = Rectangles(photos=3)
-    photos.names = [name for name in (f"photo-{i}.png" for i in range(100)) if not is_tuning(name)][:3]
-    assert "MaxBoxAccV2" not in measured(perfect, photos, SIZE).numbers
+    assert {"LE", "LE at area", "mask IoU"} <= set(row.numbers)
 
 
 def test_one_photo_is_enough():
@@ -367,7 +355,6 @@ def test_a_folder_with_masks_is_measured_by_their_boxes(tmp_path):
     photos = written(tmp_path, 32, 48, (18, 6, 30, 24))
     row = measured(perfect, photos, SIZE)
     assert value(row, "LE") == 0
-    assert value(row, "PxAP") == pytest.approx(1)
 
 
 def test_an_object_that_the_crop_cuts_off_is_not_found(tmp_path):

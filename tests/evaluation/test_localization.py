@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+import scipy.ndimage
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -180,6 +181,34 @@ def test_le_and_om_agree_with_loops(
     assert official_metric(errors, right).tolist() == [
         0.0 if good and known else 1.0 for good, known in zip(localized, right, strict=True)
     ]
+
+
+@st.composite
+def _rectangles(draw: st.DrawFn) -> npt.NDArray[np.float64]:
+    """A mask of zeros and ones: up to three rectangles in a 12 x 12 image."""
+    mask = np.zeros((12, 12))
+    for _ in range(draw(st.integers(1, 3))):
+        y, x = draw(st.integers(0, 10)), draw(st.integers(0, 10))
+        mask[y : y + draw(st.integers(1, 6)), x : x + draw(st.integers(1, 6))] = 1
+    return mask
+
+
+def release_box(mask: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
+    """The authors' program: the share mean(m) of the pixels, the highest, and the largest component joined by edges."""
+    place = int((mask.size - 1) * (1 - mask.mean()) + 0.5)
+    level = min(max(np.sort(mask, axis=None)[place], 1e-6), 1 - 1e-6)
+    labels, _ = scipy.ndimage.label(mask > level)
+    sizes = np.bincount(labels.ravel())[1:]
+    assume((sizes == sizes.max()).sum() == 1)  # a tie is decided by the order of the labels
+    rows, columns = np.nonzero(labels == 1 + sizes.argmax())
+    return int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
+
+
+@given(_rectangles())
+def test_masks_of_zeros_and_ones_have_the_box_of_the_authors_program(mask: npt.NDArray[np.float64]) -> None:
+    corners = scipy.ndimage.label(mask, np.ones((3, 3)))[1]
+    assume(corners == scipy.ndimage.label(mask)[1])  # casmap joins pixels by their corners, too
+    assert predicted_box(mask) == release_box(mask)
 
 
 def test_localization_error_by_hand() -> None:

@@ -16,14 +16,14 @@ from casmap.data.scenes import Scenes
 from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
+from casmap.evaluation.blind import BLIND, with_centre_squares
 from casmap.evaluation.box_fit import BINARY_RULES, EXTRACTED_RULES, by_rule
 from casmap.evaluation.evaluate import (
     Number,
-    center_system,
     map_photos,
     measure_masks,
-    whole_system,
 )
+from casmap.evaluation.evaluation_json import to_json
 from casmap.evaluation.field_protocol import measure_field_protocol
 from casmap.evaluation.localization import continuous_f1, iou, mask_iou
 from casmap.evaluation.table import (
@@ -33,9 +33,9 @@ from casmap.evaluation.table import (
     evaluate,
     system_of,
     text_of,
-    to_json,
 )
 from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.evaluation.wsol_protocol import WSOL_MEASURES, measure_wsol
 from casmap.inference.components import Threshold
 from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.models.classifier import Classifier
@@ -91,19 +91,19 @@ def printed(results, width=160, everything=True):
 
 
 def test_mappings_stand_beside_the_centre_box_and_the_whole_picture(results):
-    assert [row.name for row in results.rows] == ["mine", "centre box", "whole photo"]
-    assert [row.name for row in results.central_crop] == ["mine", "centre box", "whole photo"]
+    for rows in (results.rows, results.central_crop, results.field_protocol, results.wsol_protocol):
+        assert [row.name for row in rows] == ["mine", "centre box", "whole photo", "centre square", "centre Gaussian"]
 
 
 def test_rows_are_of_whole_photos_and_central_crop_is_the_papers_protocol(results, mapper, scenes):
-    fixed = {"centre box": center_system, "whole photo": whole_system}
     for rows, policy, edges, threshold in (
         (results.rows, "squash", "sharp", Threshold(fixed=0.5)),
         (results.central_crop, "crop", None, Threshold(alpha=1)),
     ):
-        systems = {"mine": system_of(mapper, scenes, edges), **fixed}
-        for row in rows:
-            predictions = map_photos(systems[row.name], scenes, SIZE, policy, threshold=threshold)
+        for row, system in zip(rows, (system_of(mapper, scenes, edges), *BLIND.values()), strict=True):
+            predictions = map_photos(system, scenes, SIZE, policy, threshold=threshold)
+            if row.name == "centre square":
+                predictions = with_centre_squares(predictions)
             assert row.numbers == measure_masks(row.name, predictions, area=0.2).numbers
 
 
@@ -114,22 +114,33 @@ def test_every_number_has_a_line_in_a_table(results):
 
 
 def test_the_field_protocol_is_measured_on_squashed_and_cropped_photos(results, mapper, scenes):
-    systems = {"mine": system_of(mapper, scenes), "centre box": center_system, "whole photo": whole_system}
-    for row in results.field_protocol:
-        predictions = map_photos(systems[row.name], scenes, SIZE, "squash and crop")
+    for row, system in zip(results.field_protocol, (system_of(mapper, scenes), *BLIND.values()), strict=True):
+        predictions = map_photos(system, scenes, SIZE, "squash and crop")
+        if row.name == "centre square":
+            predictions = with_centre_squares(predictions)
         assert row.numbers == measure_field_protocol(row.name, predictions).numbers
         assert set(row.numbers) == {"GT-known", "GT-known, threshold 0.5"}
 
 
-def test_pictures_have_the_mappings_size_unless_told(mapper, scenes):
-    system = system_of(mapper, scenes, "sharp")
-    for size, options in ((SIZE, {}), (32, {"size": 32})):
-        expected = measure_masks("mine", map_photos(system, scenes, size, "squash", threshold=Threshold()))
-        assert compare(scenes, {"mine": mapper}, **options).rows[0].numbers == expected.numbers
+def test_wsolevaluation_measures_the_decoders_masks_of_squashed_photos(results, mapper, scenes):
+    row = results.wsol_protocol[0]
+    expected = measure_wsol("mine", map_photos(system_of(mapper, scenes), scenes, SIZE, "squash"))
+    assert row.numbers == expected.numbers
+    assert set(row.numbers) == set(WSOL_MEASURES)
+
+
+def test_only_the_last_table_has_the_centre_square_and_the_gaussian(results):
+    before, title, last = printed(results, width=120).partition("Choe et al.'s protocol")
+    assert title
+    for row, crop in zip(results.wsol_protocol, results.central_crop, strict=True):
+        line = next(line for line in last.splitlines() if line.strip().startswith(row.name))
+        numbers = [*(row.numbers[key] for key in WSOL_MEASURES), crop.numbers["LE"]]
+        assert re.split(r"\s{2,}", line.strip())[1:] == [f"{100 * number.value:.1f}" for number in numbers]
+        assert (row.name in before) == (row.name not in ("centre square", "centre Gaussian"))
 
 
 def test_fixed_boxes_have_the_same_numbers_under_both_protocols_if_photos_are_square(results):
-    for whole, crop in zip(results.rows[1:], results.central_crop[1:], strict=True):
+    for whole, crop in zip(results.rows[1:3], results.central_crop[1:3], strict=True):
         assert whole.numbers == {key: crop.numbers[key] for key in whole.numbers}
     assert results.squashed == {row.name: row.numbers["LE"].value for row in results.rows}
 
@@ -264,7 +275,7 @@ def cells(text, title):
 def test_the_table_says_every_number_and_below_it_its_interval(results, key):
     title, scale = COLUMNS[key]
     values, intervals = cells(printed(results), f"│ {title}")
-    for row, value, interval in zip(results.rows, values, intervals, strict=True):
+    for row, value, interval in zip(results.rows[:3], values, intervals, strict=True):
         assert f"{value}\n{interval}".strip() == text_of(row.numbers.get(key), scale)
 
 
@@ -272,7 +283,7 @@ def test_the_table_says_how_many_photos_and_which_systems(results):
     lines = printed(results).splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("┃"))
     assert "12 photos" in " ".join(lines[:at])
-    assert [cell.strip() for cell in lines[at].split("┃")[2:-1]] == ["mine", "centre box", "whole photo"]
+    assert [cell.strip() for cell in lines[at].split("┃")[2:-1]] == [row.name for row in results.rows[:3]]
 
 
 def further(text, title):
@@ -300,7 +311,7 @@ def test_a_further_table_says_how_well_boxes_fit_as_extracted(results):
     for lines in found.values():
         assert list(lines) == list(FIT_MEASURES.values())
         for key, title in FIT_MEASURES.items():
-            assert lines[title] == [share(row.numbers[key]) for row in results.rows]
+            assert lines[title] == [share(row.numbers[key]) for row in results.rows[:3]]
 
 
 def test_further_tables_say_le_by_size_with_the_number_of_photos(results):
@@ -316,14 +327,14 @@ def test_further_tables_say_le_by_size_with_the_number_of_photos(results):
             assert list(lines) == [f"{size} ({group.photos})" for size, group in sizes.items()]
             for size, cells_found in zip(sizes, lines.values(), strict=True):
                 key = by_rule("LE", rule, rules)
-                assert cells_found == [share(row.by_size[size].numbers[key]) for row in rows]
+                assert cells_found == [share(row.by_size[size].numbers[key]) for row in rows[:3]]
 
 
 def test_further_tables_say_gt_known_of_the_field_protocol(results):
     found = further(printed(results), "The field's protocol")
     for rule, lines in found.items():
         assert lines == {
-            "GT-known ↑": [share(row.numbers[by_rule("GT-known", rule)]) for row in results.field_protocol]
+            "GT-known ↑": [share(row.numbers[by_rule("GT-known", rule)]) for row in results.field_protocol[:3]]
         }
 
 
@@ -367,10 +378,12 @@ def test_a_number_is_written_as_a_reader_expects_it():
 def test_json_holds_all_numbers(results):
     content = json.loads(to_json(results))
     assert list(content) == [row.name for row in results.rows]
-    for row, crop, field in zip(results.rows, results.central_crop, results.field_protocol, strict=True):
+    tables = (results.rows, results.central_crop, results.field_protocol, results.wsol_protocol)
+    for row, crop, field, wsol in zip(*tables, strict=True):
         found = content[row.name]
-        assert list(found) == ["as extracted", "paper protocol", "field protocol"]
+        assert list(found) == ["as extracted", "paper protocol", "field protocol", "wsol protocol"]
         assert found["field protocol"] == {key: vars(number) for key, number in field.numbers.items()}
+        assert found["wsol protocol"] == {key: vars(number) for key, number in wsol.numbers.items()}
         for numbers, of in ((found["as extracted"], row), (found["paper protocol"], crop)):
             by_size = numbers.pop("by size")
             assert numbers == {key: vars(number) for key, number in of.numbers.items()}
@@ -426,10 +439,14 @@ def test_masks_alone_give_the_boxes_too(mapping, tmp_path):
     photos, boxes, masks = (tmp_path / "scenes" / name for name in ("photos", "boxes.csv", "masks"))
     with_boxes = evaluate(photos, mapping=mapping, boxes=boxes)
     with_masks = evaluate(photos, mapping=mapping, masks=masks)
+    for one, other in zip(with_boxes.wsol_protocol, with_masks.wsol_protocol, strict=True):
+        assert one.numbers["MaxBoxAccV2"] == other.numbers["MaxBoxAccV2"]
     for one, other in zip(with_boxes.rows, with_masks.rows, strict=True):
         assert one.numbers["LE"] == other.numbers["LE"]
-        assert "PxAP" not in one.numbers
-        assert "PxAP" in other.numbers
+        assert "mask IoU" not in one.numbers
+        assert "mask IoU" in other.numbers
+    assert "PxAP" not in with_boxes.wsol_protocol[0].numbers
+    assert "PxAP" in with_masks.wsol_protocol[0].numbers
 
 
 def test_photos_without_a_mask_are_left_out_with_a_warning(tmp_path, mapper):

@@ -26,10 +26,12 @@ from casmap.data.sources import open_photos
 from casmap.data.write import write_photos
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import Number, Predictions, own_alpha_errors
+from casmap.evaluation.fidelity import FIDELITY_MEASURES, measure_fidelity
 from casmap.evaluation.localization import iou, localization_error
 from casmap.evaluation.numbers import bootstrap_interval
 from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.evaluation.wsol_protocol import WSOL_MEASURES, measure_wsol
 from casmap.inference.components import binary_mask, largest_box
 from casmap.inference.mapper import SaliencyMapper
 from casmap.install_hint import install_hint
@@ -45,15 +47,15 @@ from casmap.paper.table1_entries import Entry
 from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
 from casmap.registry import Registry
 from casmap.reporting import Reporter
-from casmap.tools.classifiers import fingerprint
+from casmap.tools.classifiers import fingerprint, open_judge
 
 SIZE = 64
 CLASSES = ["class-00", "class-01", "class-02"]
 ASKED = ["CAM", "grad-cam", "gradient"]
+CONSTANTS = ["centre box", "whole photo", "centre square", "centre Gaussian"]
 ROWS = [
     *(f"{name}, the {told} class" for name in ("CAM", "Grad-CAM", "gradient") for told in ("true", "predicted")),
-    "centre box",
-    "whole photo",
+    *CONSTANTS,
 ]
 METHODS = {"CAM": cam, "Grad-CAM": grad_cam, "gradient": gradient}
 
@@ -174,9 +176,9 @@ def test_there_is_a_row_for_each_mapping_each_baseline_and_each_constant(table, 
     assert list(records) == [line.name for line in table.ranked]
     for line in table.lines:
         assert len(line.errors[ALPHA_ONE]) == len(line.errors[OWN_ALPHA]) == len(line.entry.chosen) == 15
-        assert {"LE, alpha 1", "LE, own alpha", "F1", "PxAP", "mask IoU", "area"} <= set(line.numbers)
+        assert {"LE, alpha 1", "LE, own alpha", "F1", "mask IoU", "area", *WSOL_MEASURES} <= set(line.numbers)
         # A separate encoder tells no class, nor do a box or the whole.
-        assert ("OM" in line.numbers) == (line.name not in ("yours", "centre box", "whole photo"))
+        assert ("OM" in line.numbers) == (line.name not in ("yours", *CONSTANTS))
         assert (OWN_RULE in line.errors) == line.name.startswith(("CAM", "Grad-CAM", "gradient"))
         assert line.milliseconds > 0
 
@@ -372,7 +374,7 @@ def test_baselines_that_learn_learn_from_the_photos_given_and_once(folder, tmp_p
     learning = ["real-time saliency", "adversarial localization", "box regression"]
     lines = run(folder, only=learning, out=str(tmp_path / "out"), train="scenes:classes=3,photos=8,size=64").lines
     names = ["real-time saliency, the true class", "real-time saliency, the predicted class", *learning[1:]]
-    assert [line.name for line in lines[2:-2]] == names
+    assert [line.name for line in lines[2:-4]] == names
     assert [line.entry.given for line in lines[4:6]] == ["nothing", "boxes, in training"]
     # What was shown the boxes of some photos is measured on the others, and compared on those.
     object_from_box = lines[5]
@@ -463,7 +465,7 @@ def test_a_baseline_that_a_backbone_does_not_suit_explains_a_resnet18_and_says_s
     assert any("CAM cannot explain a test_vit and explains a resnet18 instead" in told for told in heard.messages)
     assert len(table1(found).claims) == 1  # gradient, not CAM of another classifier
     methods = [line.entry.method for line in found.lines]
-    assert methods == ["mine", *["CAM (of a resnet18)"] * 2, *["gradient"] * 2, "centre box", "whole photo"]
+    assert methods == ["mine", *["CAM (of a resnet18)"] * 2, *["gradient"] * 2, *CONSTANTS]
     (learned,) = (tmp_path / "out").glob("learned-*")
     assert (learned / "resnet18" / "classifier.safetensors").exists()
 
@@ -474,7 +476,7 @@ def test_what_is_missing_is_named_and_left_out_or_refused_where_it_was_asked_for
     monkeypatch.setattr(table1_rows, "find_spec", lambda name: None)
     heard = Heard()
     table = run(folder, only=None, out=str(tmp_path / "out"), reporter=heard)
-    assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
+    assert [line.name for line in table.lines[2:-4]] == ROWS[:2]
     without = f"RISE ({install_hint('torchray')}), real-time saliency (--train PHOTOS of the same classes)"
     assert heard.messages == [f"Skipped (missing requirement in parentheses): {without}."]
     with pytest.raises(UserError, match=r"Not possible \(missing requirement in parentheses\): RISE \(pip install"):
@@ -483,7 +485,7 @@ def test_what_is_missing_is_named_and_left_out_or_refused_where_it_was_asked_for
 
 def test_a_baseline_named_twice_has_its_rows_once(folder, tmp_path):
     table = run(folder, only=["CAM", "cam"], out=str(tmp_path / "out"))
-    assert [line.name for line in table.lines[2:-2]] == ROWS[:2]
+    assert [line.name for line in table.lines[2:-4]] == ROWS[:2]
 
 
 def test_without_names_it_is_all_of_them_in_the_papers_order(folder, tmp_path):
@@ -590,7 +592,7 @@ def test_a_mapping_at_alpha_1_is_compared_with_a_row_in_its_strongest_way_on_the
 
 def test_the_table_has_numbers_and_differences(table):
     outcome = table1(table)
-    titles = ("LE ↓", "LE, authors' rule ↓", "LE, own alpha ↓", "OM ↓", "F1 ↑", "PxAP ↑", "mask IoU ↑", "ms", "photos")
+    titles = ("LE ↓", "LE, authors' rule ↓", "LE, own alpha ↓", "OM ↓", "F1 ↑", "mask IoU ↑", "ms", "photos")
     assert set(outcome.head) == {"", "given", "mine - row", "paper's LE", *titles}
     assert len(outcome.rows) == len(table.lines)
     for row, line in zip(outcome.rows, table.ranked, strict=True):
@@ -607,12 +609,13 @@ def test_the_table_has_numbers_and_differences(table):
 
 
 def test_further_tables_have_the_field_protocol_the_fit_and_the_sizes(table):
-    field, fit, half, by_size = table1(table).further
+    field, wsol, fit, half, by_size = table1(table).further
+    assert wsol.head == ["", *WSOL_MEASURES.values()]
     assert field.head == ["", "GT-known ↑", "GT-known, threshold 0.5 ↑"]
     assert fit.head == ["", "LE at IoU 0.3 ↓", "LE at IoU 0.7 ↓", "mean LE ↓", "boxes above IoU 0.75 ↑"]
     assert half.head == ["", "LE ↓", "mean LE ↓", "boxes above IoU 0.75 ↑", "mask IoU ↑"]
     assert by_size.head == ["", *table.lines[0].by_size]
-    for one, key in ((field, "GT-known"), (fit, "LE at IoU 0.3"), (half, "LE, threshold 0.5")):
+    for one, key in ((field, "GT-known"), (wsol, "MaxBoxAccV2"), (fit, "LE at IoU 0.3"), (half, "LE, threshold 0.5")):
         for row, line in zip(one.rows, table.ranked, strict=True):
             number = line.numbers[key]
             assert row[0] == line.name.replace(", the ", ", ")
@@ -651,6 +654,31 @@ def test_gt_known_is_measured_on_photos_squashed_and_cropped(folder, table, name
     assert line.numbers["GT-known"].value == pytest.approx(np.mean(right))
 
 
+@pytest.mark.parametrize("name", ["mine", "CAM, the true class", "whole photo", "centre square"])
+def test_wsolevaluation_measures_squashed_photos(folder, table, name):
+    """The scenes are square, so their central crop is all of them."""
+    line = next(line for line in table.lines if line.name == name)
+    masks = np.concatenate([line.entry.masks(np.array([i])) for i in range(15)])
+    expected = measure_wsol(name, table.crops.predictions(np.arange(15), masks, None)).numbers
+    assert {key: line.numbers[key] for key in expected} == expected
+    assert expected["LE squashed, alpha 1"] == line.numbers["LE, alpha 1"]
+
+
+def test_with_a_judge_every_row_has_its_fidelity(folder, tmp_path):
+    judge = open_judge(str(folder / "classifier.safetensors"))
+    table = run(folder, only=["CAM"], out=str(tmp_path / "out"), judge=judge)
+    line = next(line for line in table.lines if line.name == "CAM, the true class")
+    crops, everything = table.crops, np.arange(15)
+    boxes = [truth.boxes for truth in crops.truths]
+    expected = measure_fidelity("CAM", line.entry.masks(everything), crops.images, crops.labels, judge, boxes).numbers
+    assert {key: line.numbers[key] for key in FIDELITY_MEASURES} == expected
+    outcome = table1(table)
+    (fidelity,) = (one for one in outcome.further if one.title == f"Fidelity to {folder.name}")
+    assert fidelity.head == ["", *FIDELITY_MEASURES.values()]
+    assert len(fidelity.rows) == len(table.lines)
+    assert f"Fidelity to {folder.name}, on at most 200 photos" in outcome.text
+
+
 def test_slow_baselines_are_not_measured_by_the_field_protocol(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(table1_rows, "BASELINES", only_some(replace(find_baseline("CAM"), slow=1)))
     found = run(folder, only=None, out=str(tmp_path / "out"), few=3)
@@ -661,14 +689,14 @@ def test_slow_baselines_are_not_measured_by_the_field_protocol(folder, tmp_path,
 def test_u2net_is_measured_from_the_users_file_and_its_maps_are_kept(folder, tmp_path):
     write_network(tmp_path / "u2netp.onnx")
     table = run(folder, only=["u2netp"], out=str(tmp_path / "out"), weights=tmp_path)
-    (line,) = table.lines[2:-2]
+    (line,) = table.lines[2:-4]
     assert (line.name, len(line.entry.chosen)) == ("u2netp, supervised by drawn masks", 15)
     assert line.entry.given == "supervised by drawn masks"
     assert {"LE, alpha 1", "GT-known", "mask IoU"} <= set(line.numbers)
     own = SalientObject(tmp_path / "u2netp.onnx").mask(table.crops.images[3])
     np.testing.assert_allclose(line.entry.masks(np.array([3]))[0], own, atol=0.02)  # saved as 16 bits
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.npz")}
-    assert len(kept) == 30  # both protocols
+    assert len(kept) == 45  # three protocols
     run(folder, only=["u2netp"], out=str(tmp_path / "out"), weights=tmp_path)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.npz")} == kept
 
@@ -678,7 +706,7 @@ def test_without_its_file_u2net_is_skipped_with_the_reason_or_refused(folder, tm
     write_network(tmp_path / "u2netp.onnx")
     heard = Heard()
     table = run(folder, only=None, out=str(tmp_path / "out"), weights=tmp_path, reporter=heard)
-    assert [line.name for line in table.lines[2:-2]] == [*ROWS[:2], "u2netp, supervised by drawn masks"]
+    assert [line.name for line in table.lines[2:-4]] == [*ROWS[:2], "u2netp, supervised by drawn masks"]
     assert heard.messages == [
         "Skipped (missing requirement in parentheses): u2net (--weights FOLDER with u2net.onnx)."
     ]  # fmt: skip
@@ -695,7 +723,7 @@ def test_the_text_says_what_the_columns_mean(table):
 
 def test_for_a_narrow_terminal_there_are_fewer_columns(table):
     head, rows = table1(table).summary
-    assert head == ["", "LE ↓", "rule ↓", "OM ↓", "F1 ↑", "PxAP ↑", "ms", "row is"]
+    assert head == ["", "LE ↓", "rule ↓", "OM ↓", "F1 ↑", "MaxBoxAccV2 ↑", "ms", "row is"]
     assert len(rows) == len(table.lines)
     for row, line in zip(rows, table.ranked, strict=True):
         assert row[0] == line.name.replace(", the ", ", ")

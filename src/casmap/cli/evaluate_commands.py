@@ -7,9 +7,18 @@ import typer
 
 from casmap.cli.console import console, reporter
 from casmap.cli.options import Boxes, Data, Mapping, Mappings, Masks, Out, Parts, Split
-from casmap.cli.tables import print_check, print_correction, print_rows
+from casmap.cli.tables import print_check, print_correction, print_fidelity, print_rows
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
+
+Fidelity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASSIFIER",
+        help="also measure the fidelity of the masks to this classifier, which took no part in training: a file casmap "
+        "wrote, a backbone's name, or BACKBONE=FILE; minutes on a CPU",
+    ),
+]
 
 # One value; two in the form of 0.1.0, MAPPING PHOTOS.
 Photos = Annotated[
@@ -31,6 +40,7 @@ def check(
             help="another classifier: a file casmap wrote, a backbone's name, or BACKBONE=FILE; may be repeated"
         ),
     ] = None,
+    fidelity: Fidelity = None,
     out: Out = Path("check"),
     split: Split = None,
 ) -> None:
@@ -38,7 +48,18 @@ def check(
     from casmap.tools.check import check
 
     photos, mapping = photos_and_mapping("check", data, mapping)
-    print_check(check(photos, mapping=mapping, classifiers=classifier or (), out=out, split=split, reporter=reporter))
+    checked = check(
+        photos,
+        mapping=mapping,
+        classifiers=classifier or (),
+        fidelity=fidelity,
+        out=out,
+        split=split,
+        reporter=reporter,
+    )
+    print_check(checked)
+    if fidelity:
+        print_fidelity(checked.fidelity, fidelity)
     console.print(f"\nPage: {out / 'check.html'}", soft_wrap=True)
 
 
@@ -93,19 +114,26 @@ def evaluate(
     size: Annotated[
         int | None, typer.Option(min=32, help="side of the square that photos are resized to (default: the mapping's)")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="print all measures, under all three protocols")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="print all measures, under all four protocols")] = False,
+    fidelity: Fidelity = None,
     json: Annotated[Path | None, typer.Option(help="also write all measures to this file")] = None,
 ) -> None:  # fmt: skip
     """Measure mappings against boxes and masks, next to the centre box and the whole photo."""
+    from casmap.evaluation.evaluation_json import to_json
     from casmap.evaluation.table import evaluate as measure
-    from casmap.evaluation.table import to_json
 
     results = measure(
         data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
         unseen=unseen, reporter=reporter,
     )  # fmt: skip
     print_rows(results, everything)
+    judged = []
+    if fidelity:
+        from casmap.tools.judged import judge_masks
+
+        judged = judge_masks(data, mapping or [], fidelity, boxes=boxes, masks=masks, split=split, reporter=reporter)
+        print_fidelity(judged, fidelity)
     if json:
-        write_whole(json, to_json(results))
+        write_whole(json, to_json(results, judged))
     elif not everything:
         reporter.message("All measures: --all, or --json FILE.")

@@ -90,6 +90,12 @@ def study_table1(
     few: Annotated[
         int, typer.Option(min=1, help="photos for slow baselines (seconds per photo); fewer for the slowest")
     ] = 100,
+    fidelity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASSIFIER", help="also measure the fidelity of all maps to this classifier, named as --classifier"
+        ),
+    ] = None,
 ) -> None:  # fmt: skip
     """Compare mappings with the baselines of Table 1 on one classifier.
 
@@ -102,7 +108,7 @@ def study_table1(
         outcome = run_table1(
             data, mappings=mapping or [SHIPPED], classifier=classifier, out=out, boxes=boxes, masks=masks, split=split,
             size=size, unseen=unseen, train=train, weights=weights, only=only or (), few=few,
-            reporter=reporter,
+            fidelity=fidelity, reporter=reporter,
         )  # fmt: skip
         show_outcome(outcome, out)
 

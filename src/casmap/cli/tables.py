@@ -17,6 +17,7 @@ from casmap.reporting import counted, duration
 
 if TYPE_CHECKING:
     from casmap.data.validate import Report as DataReport
+    from casmap.evaluation.evaluate import Row
     from casmap.evaluation.table import Evaluation
     from casmap.paper.outcome import Outcome
     from casmap.paper.plan import Planned
@@ -200,22 +201,21 @@ def print_data(report: "DataReport", console: Console = console) -> None:
 def print_rows(results: "Evaluation", everything: bool = False, console: Console = console) -> None:
     """Print one short table: masks and boxes as they are extracted, and LE by the paper's protocol.
 
-    everything: print all measures instead, under all three protocols.
+    everything: print all measures instead, under all four protocols.
     """
-    from casmap.evaluation.table import SHORT_NOTE, short_rows
+    from casmap.evaluation.table import SHORT_NOTE, short_table
 
     if everything:
         _print_all(results, console)
         return
-    rows = results.rows
-    title = f"{counted(len(rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
-    head = ["", *(row.name for row in rows)]
-    console.print(table_of(title, head, short_rows(results), box=box.SIMPLE_HEAD, title_justify="left"))
+    title = f"{counted(len(results.rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
+    console.print(table_of(title, *short_table(results), box=box.SIMPLE_HEAD, title_justify="left"))
     console.print(SHORT_NOTE)
 
 
 def _print_all(results: "Evaluation", console: Console) -> None:
     """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
+    from casmap.evaluation.blind import GAUSSIAN, SQUARE
     from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
         FIELD_MEASURES,
@@ -227,9 +227,14 @@ def _print_all(results: "Evaluation", console: Console) -> None:
         rule_rows,
         size_rows,
         table_rows,
+        wsol_table,
     )
+    from casmap.evaluation.wsol_protocol import WSOL_PROTOCOL
 
-    rows, crop, field = results.rows, results.central_crop, results.field_protocol
+    rows, crop, field = (
+        [row for row in of if row.name not in (SQUARE, GAUSSIAN)]  # for the last table only
+        for of in (results.rows, results.central_crop, results.field_protocol)
+    )
     head = ["", *(row.name for row in rows)]
     by_size = ["share (photos)", *head[1:]]
     what = f"{counted(len(rows[0].values['LE']), 'photo')}, threshold 0.5; 95 % bootstrap intervals"
@@ -247,3 +252,15 @@ def _print_all(results: "Evaluation", console: Console) -> None:
     console.print(further("Central crop: LE ↓ by the share that the true box covers", by_size, size_rows(crop)))
     console.print(further("The field's protocol, as in BAS and SAT", head, rule_rows(field, FIELD_MEASURES)))
     console.print(FIELD_PROTOCOL)
+    console.print(further("\nChoe et al.'s protocol (wsolevaluation)", *wsol_table(results)))
+    console.print(WSOL_PROTOCOL)
+
+
+def print_fidelity(rows: "Sequence[Row]", judge: str, console: Console = console) -> None:
+    """Print the fidelity of masks to a judge, a line for each system."""
+    from casmap.evaluation.fidelity import FIDELITY, fidelity_table
+
+    photos = max(len(values) for row in rows for values in row.values.values())
+    title = f"Fidelity to {judge}, which took no part in training: {photos} photos, 95 % bootstrap intervals"
+    console.print(table_of(title, *fidelity_table(rows), box=box.SIMPLE_HEAD, title_justify="left"))
+    console.print(FIDELITY)

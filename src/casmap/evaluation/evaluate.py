@@ -17,8 +17,8 @@ from casmap.evaluation.evidence import alpha_for_area, evidence_precision, evide
 from casmap.evaluation.localization import center_mask, continuous_f1, localization_error, mask_iou, official_metric
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.numbers import Number as Number
-from casmap.evaluation.numbers import bootstrap_of_sums, bootstrap_statistic, mean_of
-from casmap.evaluation.wsol_metrics import average_precision, is_tuning, max_box_acc_v2, pixel_histograms
+from casmap.evaluation.numbers import bootstrap_statistic, mean_of
+from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.inference.components import PAPER, Threshold, largest_box, tight_box
 
 Floats = npt.NDArray[np.floating]
@@ -144,22 +144,10 @@ def measure_masks(name: str, predictions: Predictions, area: float | None = None
     area: measure evidence, and LE a second time, at this mean area of the binary masks, with one alpha for all photos.
     A system whose masks cannot reach the area (a fixed box) has no such numbers.
     """
-    masks, truths = predictions.masks, predictions.truths
     values = dict(_values(predictions, area))
     numbers = {key: mean_of(value) for key, value in values.items()}
     numbers["spread"] = Number(spread(values["area"]), *bootstrap_statistic(values["area"], spread))
-    tuning = np.array([is_tuning(photo) for photo in predictions.names])
-    if 0 < tuning.sum() < len(tuning):
-        values["MaxBoxAccV2"], _ = max_box_acc_v2(masks, [truth.boxes for truth in truths], tuning)
-        numbers["MaxBoxAccV2"] = mean_of(values["MaxBoxAccV2"])
-    if all(truth.mask is not None for truth in truths):
-        pairs = zip(masks, (truth.mask for truth in truths), strict=True)
-        histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
-        if histograms[:, 1].any():
-            # 0 for a bootstrap sample without any pixel of an object
-            interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)
-            numbers["PxAP"] = Number(average_precision(histograms.sum(axis=0)), *interval)
-    shares = [object_share(truth.boxes, masks.shape[-1]) for truth in truths]
+    shares = [object_share(truth.boxes, predictions.masks.shape[-1]) for truth in predictions.truths]
     rules = rules_of(predictions.threshold)
     errors = {key: values[key] for key in (by_rule("LE", rule, rules) for rule in rules)}
     return Row(name, numbers, values, group_by_size(shares, errors))

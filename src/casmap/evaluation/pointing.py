@@ -23,6 +23,18 @@ def pointing_game(values: Floats, region: Region) -> float:
     return float(region[values == values.max()].mean())
 
 
+def energy_pointing_game(values: Floats, region: Region) -> float:
+    """The share of a map's sum that lies in a region: (H, W), (H, W) -> float; the region's share for a map of zeros.
+
+    Wang et al. 2020, "Score-CAM".
+
+    >>> energy_pointing_game(np.array([[0.6, 0.2, 0.2]]), np.array([[True, False, True]]))
+    0.8
+    """
+    total = values.sum(dtype=np.float64)
+    return float(values[region].sum(dtype=np.float64) / total) if total else float(region.mean())
+
+
 def coverage_at_equal_area(values: Floats, region: Region) -> float:
     """The share of a region (H, W) that the highest pixels of a map (H, W) cover, as many pixels as the region has.
 

@@ -1,11 +1,9 @@
-"""The tables of an evaluation: mappings, the centre box and the whole photo, under three resizing protocols."""
+"""The tables of an evaluation: mappings and what looks at no photo, under four protocols."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -13,15 +11,17 @@ import numpy.typing as npt
 
 from casmap.annotations.types import Kind
 from casmap.data.photos import PhotoSet
-from casmap.data.resizing import resize
+from casmap.data.resizing import Policy, resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
+from casmap.evaluation.blind import BLIND, SHORTER, SQUARE, with_centre_squares
 from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, EXTRACTED_RULES, FIT, LOOSE, MEAN, TIGHT, Rules, by_rule
 from casmap.evaluation.by_size import UNION, sizes_of
-from casmap.evaluation.evaluate import FIXED, Row, System, annotated_indices, map_photos, measure_masks
+from casmap.evaluation.evaluate import Predictions, Row, System, annotated_indices, map_photos, measure_masks
 from casmap.evaluation.field_protocol import GT_KNOWN, measure_field_protocol
 from casmap.evaluation.numbers import Number
-from casmap.inference.components import Threshold
+from casmap.evaluation.wsol_protocol import WSOL_MEASURES, measure_wsol
+from casmap.inference.components import PAPER, Threshold
 from casmap.inference.edges import Edges, fit_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.reporting import SILENT, Reporter
@@ -31,7 +31,7 @@ Mapping = str | os.PathLike[str] | SaliencyMapper
 # The first table. Shares are printed in percent, as in the paper; the arrow shows which direction is better.
 COLUMNS: dict[str, tuple[str, float]] = {
     "OM": ("OM ↓", 100), "LE": ("LE ↓", 100), "LE at area": ("LE at equal area ↓", 100), "F1": ("F1 ↑", 100),
-    "MaxBoxAccV2": ("MaxBoxAccV2 ↑", 100), "PxAP": ("PxAP ↑", 100), "mask IoU": ("mask IoU ↑", 100),
+    "mask IoU": ("mask IoU ↑", 100),
     "evidence recall": ("evidence recall ↑", 100), "evidence precision": ("evidence precision ↑", 100),
     "binary area": ("binary mask area", 1), "area": ("mask area", 1), "total variation": ("total variation", 1),
     "mask entropy": ("mask entropy", 1), "spread": ("spread", 1),
@@ -73,18 +73,21 @@ WHOLE_PHOTO_F1 = (
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """One row for each system: mappings, the centre box and the whole photo.
+    """One row for each system: mappings, the centre box, square and Gaussian, and the whole photo.
 
     rows: what `casmap extract` does, each photo resized to a square as a whole, masks with the mapper's edges, and a
     threshold of 0.5. Scaling both sides of a photo does not change IOU or F1, so these are the numbers of the boxes and
     masks in the photo's own pixels. central_crop: the same systems by the paper's protocol, on the central square of
     each photo, with the decoder's masks and alpha 1. field_protocol: GT-known localization accuracy as in BAS and SAT,
     on the central 224 of 256 pixels of the squashed photo, with boxes clipped to them and the decoder's masks.
+    wsol_protocol: MaxBoxAccV2 and PxAP as in wsolevaluation, and LE at alpha 1, of the squashed photo and the decoder's
+    masks.
     """
 
     rows: list[Row]
     central_crop: list[Row]
     field_protocol: list[Row]
+    wsol_protocol: list[Row]
 
     @property
     def squashed(self) -> dict[str, float]:
@@ -112,7 +115,7 @@ def evaluate(
     unseen: bool = False,
     reporter: Reporter = SILENT,
 ) -> Evaluation:
-    """Measure mappings against boxes and masks, with the centre box and the whole photo for comparison.
+    """Measure mappings against boxes and masks, with the centre box and others that look at no photo for comparison.
 
     data: photos in any supported layout, or scenes[:options]. mapping: one or several files or mappers (default: the
     shipped mapping). area: compare evidence at this mean area. size: side of the square that photos are resized to
@@ -145,27 +148,30 @@ def compare(
     photos: PhotoSet, mappers: dict[str, SaliencyMapper], *,
     area: float | None = None, size: int | None = None, reporter: Reporter = SILENT,
 ) -> Evaluation:  # fmt: skip
-    """Evaluate each mapper, the centre box and the whole photo under all three resizing protocols."""
+    """Evaluate each mapper, and what looks at no photo, under all four protocols."""
     sides = {name: size or mapper.size for name, mapper in mappers.items()}
     common = next(iter(sides.values()))
     systems: dict[str, tuple[System, System]] = {
         name: (system_of(mapper, photos, mapper.edges), system_of(mapper, photos)) for name, mapper in mappers.items()
     }
-    systems |= {name: (system, system) for name, system in FIXED.items()}
-    rows, central_crop, field_protocol = [], [], []
+    systems |= {name: (system, system) for name, system in BLIND.items()}
+    rows, central_crop, field_protocol, wsol_protocol = [], [], [], []
     measured = annotated_indices(photos)
     if left_out := sorted(set(range(len(photos))) - {*measured}):
         many = f"{len(left_out)} of {len(photos)}"
         reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
-    with reporter.progress("evaluating", 3 * len(measured) * len(systems)) as advance:
+    with reporter.progress("evaluating", 4 * len(measured) * len(systems)) as advance:
+
+        def masks_of(name: str, system: System, policy: Policy, threshold: Threshold = PAPER) -> Predictions:
+            found = map_photos(system, photos, sides.get(name, common), policy, advance, threshold)
+            return with_centre_squares(found) if name == SQUARE else found
+
         for name, (extracted, papers) in systems.items():
-            side = sides.get(name, common)
-            whole = map_photos(extracted, photos, side, "squash", advance, Threshold())
-            rows.append(measure_masks(name, whole, area))
-            central_crop.append(measure_masks(name, map_photos(papers, photos, side, "crop", advance), area))
-            squashed = map_photos(papers, photos, side, "squash and crop", advance)
-            field_protocol.append(measure_field_protocol(name, squashed))
-    return Evaluation(rows, central_crop, field_protocol)
+            rows.append(measure_masks(name, masks_of(name, extracted, "squash", Threshold()), area))
+            central_crop.append(measure_masks(name, masks_of(name, papers, "crop"), area))
+            field_protocol.append(measure_field_protocol(name, masks_of(name, papers, "squash and crop")))
+            wsol_protocol.append(measure_wsol(name, masks_of(name, papers, "squash")))
+    return Evaluation(rows, central_crop, field_protocol, wsol_protocol)
 
 
 def system_of(mapper: SaliencyMapper, photos: PhotoSet, edges: Edges | None = None) -> System:
@@ -218,6 +224,17 @@ def rule_rows(rows: Sequence[Row], titles: dict[str, str], rules: Rules = BINARY
     return lines
 
 
+def wsol_table(results: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Head and lines of the table by wsolevaluation: a line for each system, last its LE by the paper's protocol."""
+    rows, crops = results.wsol_protocol, results.central_crop
+    titles = {key: title for key, title in WSOL_MEASURES.items() if any(key in row.numbers for row in rows)}
+    lines = []
+    for row, crop in zip(rows, crops, strict=True):
+        numbers = [*map(row.numbers.get, titles), crop.numbers["LE"]]
+        lines.append([row.name, *(text_of(number, 100).replace(" – ", "–") for number in numbers)])
+    return ["", *titles.values(), "LE central crop ↓"], lines
+
+
 def size_rows(rows: Sequence[Row], rules: Rules = BINARY_RULES) -> list[list[str]]:
     """Lines of LE by object size: for each rule a heading, and below it each size with its number of photos."""
     lines, sizes = [], sizes_of([row.by_size for row in rows])
@@ -232,15 +249,17 @@ def size_rows(rows: Sequence[Row], rules: Rules = BINARY_RULES) -> list[list[str
     return lines
 
 
-def short_rows(results: Evaluation) -> list[list[str]]:
-    """Lines of the short table: measures as extracted, LE by object size, and OM and LE by the paper's protocol."""
-    rows, sizes = results.rows, size_rows(results.rows, EXTRACTED_RULES)[1:]
+def short_table(results: Evaluation) -> tuple[list[str], list[list[str]]]:
+    """Head and lines of the short table: as extracted, LE by object size, and OM and LE by the paper's protocol."""
+    rows, crop = ([row for row in of if row.name not in SHORTER] for of in (results.rows, results.central_crop))
+    sizes = size_rows(rows, EXTRACTED_RULES)[1:]
     groups = {
         "as extracted": _lines(rows, SHORT_MEASURES),
         "LE ↓ by size": [line for line in sizes if not line[0].startswith(f"  {UNION} ")],
-        "paper's protocol": _lines(results.central_crop, {"OM": "OM ↓", "LE": "LE ↓"}),
+        "paper's protocol": _lines(crop, {"OM": "OM ↓", "LE": "LE ↓"}),
     }
-    return [line for title, lines in groups.items() for line in [[title, *("" for _ in rows)], *lines]]
+    lines = [line for title, of in groups.items() for line in [[title, *("" for _ in rows)], *of]]
+    return ["", *(row.name for row in rows)], lines
 
 
 def _lines(rows: Sequence[Row], titles: dict[str, str]) -> list[list[str]]:
@@ -257,27 +276,3 @@ def _short(number: Number | None) -> str:
     """
     text = text_of(number, 100).replace(" – ", "–").replace("\n", "  ")
     return text.partition("  ")[0] if number is not None and number.low == number.high else text
-
-
-def to_json(results: Evaluation) -> str:
-    """All numbers with their intervals, for each system under the names of the three protocols."""
-    content = {
-        whole.name: {
-            "as extracted": {**_numbers(whole), "by size": _by_size(whole)},
-            "paper protocol": {**_numbers(crop), "by size": _by_size(crop)},
-            "field protocol": _numbers(field),
-        }
-        for whole, crop, field in zip(results.rows, results.central_crop, results.field_protocol, strict=True)
-    }
-    return json.dumps(content, indent=2) + "\n"
-
-
-def _by_size(row: Row) -> dict[str, dict[str, Any]]:
-    return {
-        size: {"photos": group.photos} | {key: dataclasses.asdict(number) for key, number in group.numbers.items()}
-        for size, group in row.by_size.items()
-    }
-
-
-def _numbers(row: Row) -> dict[str, dict[str, float]]:
-    return {key: dataclasses.asdict(number) for key, number in row.numbers.items()}

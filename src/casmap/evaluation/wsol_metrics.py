@@ -1,30 +1,30 @@
 """The two measures of Choe et al. 2020, "Evaluating Weakly Supervised Object Localization Methods Right".
 
-Both normalise each mask to 0..1 by its minimum and maximum first, so its overall level does not matter. The threshold
-of MaxBoxAccV2 is chosen on photos that are never scored.
+They are those of the authors' evaluator, wsolevaluation. Both normalise each mask to 0..1 by its minimum and maximum
+first, so its overall level does not matter.
 """
 
 import hashlib
 import os
-from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 import numpy.typing as npt
 
 from casmap.evaluation.localization import Floats, iou
-from casmap.inference.components import components
 from casmap.io.arrays import min_max
 
-Masks = npt.NDArray[np.floating]
+Mask = npt.NDArray[np.floating]
+Accuracy = npt.NDArray[np.bool_]
 IOU_THRESHOLDS = (0.3, 0.5, 0.7)
-TAUS = np.arange(51) / 50
-# As in the authors' release: a thousand bins of width 0.001, and one for pixels that are exactly 1.
-BINS = 1001
+THRESHOLDS = np.arange(0, 1, 0.001)
+EDGES = np.append(THRESHOLDS, 1.0)  # the lower edges of the bins; the last holds the pixels that are exactly 1
+LAST_PIXEL = np.array([0, 0, 1, 1])  # boxes include their last column and row
 
 
 def is_tuning(name: str, share: float = 0.2) -> bool:
-    """Whether the photo of this name is one of those that choose thresholds and are never scored.
+    """Whether the photo of this name is one of those that choose thresholds.
 
     True if the first 64 bits of the name's SHA-256, as a number in [0, 1), are below `share`: the same everywhere,
     whatever other photos there are.
@@ -36,42 +36,70 @@ def is_tuning(name: str, share: float = 0.2) -> bool:
     return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
-def max_box_acc_v2(
-    masks: Masks, boxes: Sequence[Floats], tuning: npt.NDArray[np.bool_]
-) -> tuple[Floats, dict[float, float]]:
-    """MaxBoxAccV2 of each scored image, and each delta's tau: (N, H, W), N times (n, 4), (N,) -> (M,), dict.
+def box_accuracy(mask: Mask, boxes: Floats) -> Accuracy:
+    """Whether any box of a mask (H, W) finds a true box (n, 4), for each IOU and threshold: (3, 1000).
 
-    BoxAcc(tau, delta) = 1 if the box of any connected component of {m >= tau} has IOU >= delta with any true box.
-    For each delta of 0.3, 0.5, 0.7, tau is the best of 0, 0.02, ..., 1 on the tuning images (the lowest in a tie); an
-    image's score is the mean of its BoxAcc over the deltas.
+    The normalised mask is reduced to 8 bits. At each threshold of 0, 0.001, ... 0.999 every contour of the pixels above
+    it, also that of a hole, gives a box. A true box is found if its IOU with one of them is at least 0.3, 0.5 or 0.7.
 
-    >>> masks = np.array([[[1.0, 0.6, 0.0]], [[0.8, 0.5, 0.0]]])
-    >>> box = np.array([[0.0, 0, 2, 1]])
-    >>> max_box_acc_v2(masks, [box, box], np.array([True, False]))  # the whole has IOU 2/3
-    (array([1.]), {0.3: 0.0, 0.5: 0.0, 0.7: 0.02})
+    >>> box_accuracy(np.array([[1.0, 0.6, 0.0, 0.0]]), np.array([[0.0, 0, 1, 0]]))[:, [0, 700]].tolist()
+    [[True, True], [True, True], [False, True]]
     """
-    if tuning.all() or not tuning.any():
-        raise ValueError("MaxBoxAccV2 needs some photos to choose the threshold and others to score.")
-    tune, score = np.flatnonzero(tuning).tolist(), np.flatnonzero(~tuning).tolist()
-    tuned = np.array([_best_ious(masks[i], boxes[i], TAUS) for i in tune])
-    chosen = np.array([TAUS[(tuned >= delta).mean(axis=0).argmax()] for delta in IOU_THRESHOLDS])
-    scored = np.array([_best_ious(masks[i], boxes[i], chosen) for i in score])
-    per_image = (scored >= IOU_THRESHOLDS).mean(axis=1)
-    return per_image, dict(zip(IOU_THRESHOLDS, chosen.tolist(), strict=True))
+    grey = (min_max(mask) * 255).astype(np.uint8)
+    levels = (THRESHOLDS * grey.max()).astype(np.int64)
+    # Thresholds with no grey value between them keep the same pixels.
+    _, first, which = np.unique(
+        np.searchsorted(np.unique(grey), levels, "right"), return_index=True, return_inverse=True
+    )
+    found = (contour_boxes(grey, int(level)) for level in levels[first])
+    best = [iou((each + LAST_PIXEL)[:, None], boxes + LAST_PIXEL).max(initial=0.0) for each in found]
+    return np.asarray(np.array(best)[which] >= np.array(IOU_THRESHOLDS)[:, None])
 
 
-def pixel_histograms(mask: Masks, truth: npt.NDArray[np.uint8], bins: int = BINS) -> npt.NDArray[np.int64]:
+def contour_boxes(grey: npt.NDArray[np.uint8], level: int) -> npt.NDArray[np.int64]:
+    """The box of each contour of the pixels above a level, or a single pixel if there are none: (H, W) -> (k, 4).
+
+    The last column and row are those after the contour, as far as the image has them; the measure then includes them.
+
+    >>> contour_boxes(np.array([[9, 0, 9, 9, 0]], np.uint8), 5).tolist()
+    [[2, 0, 4, 0], [0, 0, 1, 0]]
+    """
+    _, binary = cv2.threshold(grey, level, 255, cv2.THRESH_BINARY)
+    contours, _ = cv2.findContours(binary, cv2.RETR_TREE, cv2.CHAIN_APPROX_SIMPLE)
+    if not contours:
+        return np.zeros((1, 4), np.int64)
+    points, starts = np.concatenate(contours)[:, 0], np.cumsum([0, *map(len, contours[:-1])])
+    low, high = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts) + 1
+    height, width = grey.shape
+    return np.hstack([low, np.minimum(high, [width - 1, height - 1])]).astype(np.int64)
+
+
+def at_best_threshold(correct: npt.NDArray[np.bool_], choosing: npt.NDArray[np.bool_]) -> Floats:
+    """MaxBoxAccV2 of each image at the thresholds that are best on some of them: (N, 3, T), (N,) -> (N,).
+
+    Each IOU has its own threshold, the lowest in a tie. An image's score is the mean over the three.
+
+    >>> correct = np.array([[[True, False]] * 3, [[False, True]] * 3])
+    >>> at_best_threshold(correct, np.array([False, True]))
+    array([0., 1.])
+    """
+    best = correct[choosing].mean(axis=0).argmax(axis=1)
+    return np.asarray(correct[:, np.arange(len(best)), best].mean(axis=1))
+
+
+def pixel_histograms(mask: Mask, truth: npt.NDArray[np.uint8], edges: Floats = EDGES) -> npt.NDArray[np.int64]:
     """The number of background and object pixels in each bin of the mask: (H, W), (H, W) -> (2, bins).
 
-    A normalised value m falls into bin floor(m (bins - 1)), so the last bin holds the ones. Histograms of images can be
-    added: the bootstrap resamples them and calls `average_precision` on their sum.
+    A bin reaches from its edge up to the next. Histograms of images can be added: the bootstrap resamples them and
+    calls `average_precision` on their sum.
 
-    >>> pixel_histograms(np.array([[0.0, 0.3], [0.9, 1.0]]), np.array([[0, 0], [128, 255]], dtype=np.uint8), bins=3)
+    >>> truth = np.array([[0, 0], [128, 255]], dtype=np.uint8)
+    >>> pixel_histograms(np.array([[0.0, 0.3], [0.9, 1.0]]), truth, edges=np.array([0, 0.5, 1]))
     array([[2, 0, 0],
            [0, 0, 1]])
     """
-    bin_numbers = np.floor(min_max(mask) * (bins - 1)).astype(np.int64)
-    return np.stack([np.bincount(bin_numbers[truth == value], minlength=bins) for value in (0, 255)])
+    bins = np.searchsorted(edges, min_max(mask), "right") - 1
+    return np.stack([np.bincount(bins[truth == value], minlength=len(edges)) for value in (0, 255)])
 
 
 def average_precision(histograms: npt.NDArray[Any]) -> float:
@@ -88,9 +116,3 @@ def average_precision(histograms: npt.NDArray[Any]) -> float:
     precision = true / np.maximum(true + false, 1)
     recall = true / true[-1]
     return float((np.diff(recall, prepend=0.0) * precision).sum())
-
-
-def _best_ious(mask: Masks, boxes: Floats, taus: Floats) -> Floats:
-    """For each tau, the highest IOU of a component's box with a true box: (H, W), (n, 4), (T,) -> (T,)."""
-    normalised = min_max(mask)
-    return np.array([iou(components(normalised >= tau).boxes[:, None], boxes).max(initial=0.0) for tau in taus])

@@ -81,6 +81,22 @@ def _draw_curves(axes: Axes, lines: Curves, factor: float) -> None:
     axes.minorticks_off()
 
 
+def depths(panels: Mapping[str, Mapping[str, Sequence[tuple[float, Number]]]], bottom: str) -> bytes:
+    """One panel for each measure, with a line for each name over a share, each point with its interval."""
+    figure = Figure(figsize=(4.4 * len(panels), 3.8), layout="constrained")
+    for axes, (panel, lines) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels.items(), strict=True):
+        for colour, (name, line) in zip(cycle((ORANGE, BLUE, GREY, GREEN)), lines.items(), strict=False):
+            values = np.array([(number.value, number.low, number.high) for _, number in line])
+            places = [place for place, _ in line]
+            axes.plot(places, values[:, 0], "o-", color=colour, label=name, markersize=4)
+            axes.fill_between(places, values[:, 1], values[:, 2], color=colour, alpha=0.15)
+        axes.axhline(0, color="black", linewidth=0.6)
+        axes.set_xlabel(bottom)
+        _tidy(axes, panel)
+    axes.legend(frameon=False)
+    return png(figure)
+
+
 def dots(
     panels: Mapping[str, Mapping[str, Sequence[tuple[float, bool]]]], title: str, left: str, marked: tuple[str, str]
 ) -> bytes:

@@ -56,10 +56,10 @@ def measure(name: str, mapper: SaliencyMapper, photos: Scenes) -> Values:
 
 def evidence(values: dict[str, list[Values]], seeds: Sequence[int]) -> Outcome:
     """Means for each seed and over all photos of all seeds, and the paired difference CASM - Baseline."""
-    differences = {
-        key: paired_difference(*(np.concatenate([of[key] for of in values[name]]) for name in SYSTEMS))
-        for key in MEASURES
-    }
+    differences = {}
+    for key in MEASURES:
+        first, second = (np.concatenate([of[key] for of in values[name]]) for name in SYSTEMS)
+        differences[key] = paired_difference(first, second)
     rows, records = [], [dict[str, Any](measure="requested area", value=QUICK.area)]
     for key in (*MEASURES, *AREAS):
         scale, digits = (100, 1) if key in MEASURES else (1, 3)

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from casmap.data.sources import open_photos
 from casmap.evaluation.box_fit import ALPHA_ONE
 from casmap.evaluation.evaluate import Number
+from casmap.evaluation.fidelity import FIDELITY, MOST
 from casmap.evaluation.numbers import columns, negated, percent, points
+from casmap.evaluation.wsol_protocol import V2, WSOL_PROTOCOL
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.images import Image, encode_png
 from casmap.io.names import file_name
@@ -28,12 +30,13 @@ from casmap.paper.table1_rows import (
     measure_table1,
 )  # fmt: skip
 from casmap.reporting import SILENT, Reporter
+from casmap.tools.classifiers import open_judge
 
 MEASURES = {
     f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "LE, authors' rule ↓", f"LE, {OWN_ALPHA}": "LE, own alpha ↓",
-    "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑", "mask IoU": "mask IoU ↑",
+    "OM": "OM ↓", "F1": "F1 ↑", "mask IoU": "mask IoU ↑",
 }  # fmt: skip
-SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", "PxAP": "PxAP ↑"}
+SUMMARY = {f"LE, {ALPHA_ONE}": "LE ↓", f"LE, {OWN_RULE}": "rule ↓", "OM": "OM ↓", "F1": "F1 ↑", V2: f"{V2} ↑"}
 SIDE = 120  # of an image on the page, in pixels
 
 
@@ -41,14 +44,15 @@ def run_table1(
     data: str, *, mappings: Sequence[Path], classifier: str, out: Path, boxes: Path | None = None,
     masks: Path | None = None, split: str | None = None, size: int = 224, unseen: bool = False,
     train: str | None = None, weights: Path | None = None, only: Sequence[str] = (), few: int = 100,
-    reporter: Reporter = SILENT,
+    fidelity: str | None = None, reporter: Reporter = SILENT,
 ) -> Outcome:  # fmt: skip
     """Compare mappings with baselines on photos named as on the command line; see `measure_table1`."""
     find_baselines(only)  # imports the baselines, so that a missing extra is reported before anything is read
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
     return table1(measure_table1(
         photos, mappings=mappings, classifier=classifier, out=out, size=size, unseen=unseen, only=only, few=few,
-        train_photos=None if train is None else open_photos(train), weights=weights, reporter=reporter,
+        train_photos=None if train is None else open_photos(train), weights=weights,
+        judge=None if fidelity is None else open_judge(fidelity), reporter=reporter,
     ))  # fmt: skip
 
 
@@ -122,6 +126,8 @@ def notes(table: Table1) -> str:
         f"The classifier in {ours.name} alone, in the same runtime, takes {_milliseconds(alone)} ms, {ours.name} "
         f"{ours.milliseconds / alone:.2f} times that.",
         FIELD_NOTE,
+        f"Choe et al.'s protocol: {WSOL_PROTOCOL}",
+        f"Fidelity to {table.judge}, on at most {MOST} photos: {FIDELITY}" if table.judge else "",
         "Images: every row's map over the same photos, each scaled so that its brightest hundredth saturates, with its "
         "box at alpha = 1.",
     ]

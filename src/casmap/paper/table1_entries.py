@@ -6,8 +6,8 @@ import io
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -21,9 +21,10 @@ from casmap.baselines import Baseline, Method, TrainingData
 from casmap.baselines.support import black_box, blurring, relevance
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
-from casmap.data.resizing import resize
+from casmap.data.resizing import Policy, resize
 from casmap.errors import UnsupportedBackbone, UserError
-from casmap.evaluation.evaluate import FIXED, Floats
+from casmap.evaluation.blind import BLIND, SQUARE, with_centre_squares
+from casmap.evaluation.evaluate import Floats, System
 from casmap.evaluation.rules import Rule
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
@@ -33,6 +34,7 @@ from casmap.models.class_activation import min_max
 from casmap.models.classifier import Classifier
 from casmap.models.network import SaliencyNetwork
 from casmap.paper.crops import Crops, Indices
+from casmap.paper.variant import variant
 from casmap.tools.classifiers import fingerprint
 from casmap.tools.export import classifier_alone
 from casmap.training.first_classifier import first_classifier
@@ -51,6 +53,7 @@ FALLBACK = QUICK.replace(backbone="resnet18", size=128, first_epochs=30, first_s
 FAILURES = (RuntimeError, NotImplementedError, AttributeError, IndexError)  # raised by libraries for unknown layers
 
 Work = Callable[[Indices], object]
+Squares = Mapping[Policy, Crops]  # the photos made square by policies other than the paper's
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,10 @@ class Entry:
 
     method: rows of one method take the same time. given: the input besides the photo. chosen: indices of photos. masks:
     indices of photos (n,) -> masks (n, S, S). work: the same, computed anew each time. predicted: the class (N,) that
-    it predicts, if it does. rule: its authors' way to a box. batch: photos at a time. paper: its reference. seconds:
-    the time of saved masks for a photo, if computing them anew would take minutes. paper_le: its LE in the paper's
-    Table 1, in percent. field: like masks, of the photos made square by the field's protocol; None for slow methods.
+    it predicts, if it does. rule: its authors' way to a box. batch: photos at a time. paper: its reference, or the
+    variant of a mapping. seconds: the time of saved masks for a photo, if computing them anew would take minutes.
+    paper_le: its LE in the paper's Table 1, in percent. others: like masks, of the photos made square by other
+    policies; none for slow methods.
     """
 
     method: str
@@ -75,7 +79,7 @@ class Entry:
     paper: str = ""
     seconds: Callable[[Indices], float] | None = None
     paper_le: float | None = None
-    field: Callable[[Indices], Floats] | None = None
+    others: Mapping[Policy, Callable[[Indices], Floats]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -92,7 +96,7 @@ def predict_classes(classifier: Classifier, images: npt.NDArray[np.uint8]) -> In
     return np.concatenate([part.argmax(dim=1).numpy() for part in logits])
 
 
-def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops, squashed: Crops) -> Entry:
+def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Crops, squares: Squares) -> Entry:
     """A mapping: it is given nothing but the photo, and is measured on all photos."""
     system = system_of(mapper, photos)
     parts = [system(crops.images[start : start + BATCH]) for start in range(0, len(crops), BATCH)]
@@ -101,7 +105,8 @@ def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Cr
     return Entry(
         name, "nothing", np.arange(len(crops)), lambda chosen: found[chosen],
         lambda chosen: system(crops.images[chosen]), np.concatenate(classes) if classes else None,
-        paper_le=PAPER.get(name), field=lambda chosen: system(squashed.images[chosen])[0],
+        paper=variant(mapper.about.get("recipe", {})), paper_le=PAPER.get(name),
+        others={policy: of_system(system, other) for policy, other in squares.items()},
     )  # fmt: skip
 
 
@@ -124,11 +129,24 @@ def classifier_pass(path: Path, mapper: SaliencyMapper, crops: Crops) -> Work:
     return work
 
 
-def constant_entries(crops: Crops) -> Iterator[Entry]:
-    """The centre box and the whole photo, which need no network."""
-    for name, system in FIXED.items():
-        masks = partial(lambda system, chosen: system(crops.images[chosen])[0], system)
-        yield Entry(name, "nothing", np.arange(len(crops)), masks, masks, field=masks)
+def constant_entries(crops: Crops, squares: Squares) -> Iterator[Entry]:
+    """The centre box and others that look at no photo and need no network."""
+    for name, system in BLIND.items():
+        of = centred if name == SQUARE else partial(of_system, system)
+        others = {policy: of(other) for policy, other in squares.items()}
+        yield Entry(name, "nothing", np.arange(len(crops)), of(crops), of(crops), others=others)
+
+
+def of_system(system: System, crops: Crops) -> Callable[[Indices], Floats]:
+    """The masks of a system as a function of the indices of photos."""
+    return lambda chosen: system(crops.images[chosen])[0]
+
+
+def centred(crops: Crops) -> Callable[[Indices], Floats]:
+    """The centre squares, whose size the other half of the photos chooses."""
+    empty = np.zeros((len(crops), crops.size, crops.size), bool)
+    masks = with_centre_squares(crops.predictions(np.arange(len(crops)), empty, None)).masks
+    return lambda chosen: masks[chosen].astype(np.float32)
 
 
 class BaselineMaps:
@@ -155,26 +173,27 @@ class BaselineMaps:
 
     def entries(
         self, predicted: Indices, matches: bool, trained_on: npt.NDArray[np.bool_], few: int,
-        field: "tuple[BaselineMaps, Indices] | None" = None,
+        others: "Mapping[Policy, tuple[BaselineMaps, Indices]]",
     ) -> Iterator[Entry]:  # fmt: skip
         """One row for each class that the baseline is given, on `few` photos or less if it is slow.
 
         predicted: the classifier's classes (N,). matches: whether its classes are the photos'. trained_on: photos (N,)
-        whose boxes a baseline that uses boxes was trained on; it is measured on the others. field: the maps
-        and the classes (N,) that the classifier predicts by the field's protocol; slow baselines do not use them.
+        whose boxes a baseline that uses boxes was trained on; it is measured on the others. others: the maps, and the
+        classes (N,) that the classifier predicts, for photos made square by other policies; slow baselines use none.
         """
         baseline, shown, work = self.baseline, predicted if matches else None, partial(self.explain, predicted)
-        given, squashed = self._given(predicted, matches), {}
-        if field is not None and not baseline.slow:
-            other, classes = field
-            squashed = {what: partial(other.masks, of) for what, of in other._given(classes, matches).items()}
+        given = self._given(predicted, matches)
+        elsewhere: dict[str, dict[Policy, Callable[[Indices], Floats]]] = {what: {} for what in given}
+        for policy, (maps, classes) in ({} if baseline.slow else others).items():
+            for what, of in maps._given(classes, matches).items():
+                elsewhere[what][policy] = partial(maps.masks, of)
         count = max(1, few // baseline.slow) if baseline.slow else None
         chosen = np.flatnonzero(~trained_on) if baseline.uses == "boxes" else self.crops.few(count)
         for what, classes in given.items():
             yield Entry(
                 baseline.name, what, chosen, partial(self.masks, classes), work, shown, baseline.rule, baseline.batch,
                 baseline.paper, partial(self.seconds, classes) if baseline.slow else None, baseline.paper_le,
-                squashed.get(what),
+                elsewhere[what],
             )  # fmt: skip
 
     def _given(self, predicted: Indices, matches: bool) -> dict[str, Indices]:

@@ -1,12 +1,14 @@
-"""The further tables of Table 1: how well boxes fit, LE by object size, and the field's protocol."""
+"""The further tables of Table 1: the field's protocol, Choe et al.'s, how well boxes fit, LE by object size."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from casmap.evaluation.box_fit import ABOVE, ALPHA_ONE, HALF, LOOSE, MEAN, TIGHT, by_rule
 from casmap.evaluation.by_size import sizes_of
+from casmap.evaluation.fidelity import FIDELITY_MEASURES, shown
 from casmap.evaluation.field_protocol import GT_KNOWN
 from casmap.evaluation.numbers import Number, columns, percent
+from casmap.evaluation.wsol_protocol import WSOL_MEASURES
 from casmap.paper.outcome import Cell, Further
 from casmap.paper.table1_rows import Line, Table1
 
@@ -30,8 +32,10 @@ def further(table: Table1) -> list[Further]:
     """The further tables that have any number, with the rows in the order of the first table."""
     tables = [
         _table("The field's protocol, as in BAS and SAT", table, FIELD),
+        _table("Choe et al.'s protocol (wsolevaluation)", table, WSOL_MEASURES),
         _table(f"How well boxes fit, {ALPHA_ONE}", table, FIT),
         _table(f"The same, {HALF}", table, AT_HALF),
+        _fidelity(table),
         _by_size(table),
     ]
     return [one for one in tables if len(one.head) > 1]
@@ -51,6 +55,13 @@ def _table(title: str, table: Table1, titles: Mapping[str, str]) -> Further:
     keys = [key for key in titles if any(key in line.numbers for line in table.lines)]
     rows = [[_name(line), *(Cell(_percent(line.numbers.get(key))) for key in keys)] for line in table.ranked]
     return Further(title, ["", *(titles[key] for key in keys)], rows)
+
+
+def _fidelity(table: Table1) -> Further:
+    """The fidelity of each row's maps to the judge."""
+    keys = [key for key in FIDELITY_MEASURES if any(key in line.numbers for line in table.lines)]
+    rows = [[_name(line), *(Cell(shown(line.numbers.get(key))) for key in keys)] for line in table.ranked]
+    return Further(f"Fidelity to {table.judge}", ["", *(FIDELITY_MEASURES[key] for key in keys)], rows)
 
 
 def _by_size(table: Table1) -> Further:

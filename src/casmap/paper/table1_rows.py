@@ -15,13 +15,16 @@ import numpy.typing as npt
 
 from casmap.baselines import BASELINES, Baseline, TrainingData, find_baseline
 from casmap.data.photos import PhotoSet
+from casmap.data.resizing import Policy
 from casmap.errors import UserError
 from casmap.evaluation.box_fit import ALPHA_ONE
 from casmap.evaluation.by_size import SizeGroup
-from casmap.evaluation.evaluate import Floats, Number, Predictions, measure_masks, own_alpha_errors
+from casmap.evaluation.evaluate import Floats, Number, Predictions, Row, measure_masks, own_alpha_errors
+from casmap.evaluation.fidelity import MOST, Judge, measure_fidelity
 from casmap.evaluation.field_protocol import measure_field_protocol
 from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.evaluation.wsol_protocol import measure_wsol
 from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.install_hint import install_hint
 from casmap.io.atomic import write_whole
@@ -43,6 +46,12 @@ from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
 
 SHOWN = 7  # photos on the page
+# How photos are made square besides the central crop: the folder of the maps, and what is measured on them.
+OTHERS: dict[Policy, str] = {"squash and crop": "maps-field", "squash": "maps-squashed"}
+OTHER_MEASURES: dict[Policy, Callable[[str, Predictions], Row]] = {
+    "squash and crop": measure_field_protocol,
+    "squash": measure_wsol,
+}
 OWN_ALPHA, OWN_RULE = "own alpha", "authors' rule"
 ROUNDS, PATIENCE, BATCH = 5, 10.0, 8  # rounds of timing, seconds for all rounds of one method, photos at a time
 REST = 0.1  # seconds to wait: threads of the previous work may still spin and take a core
@@ -80,6 +89,7 @@ class Table1:
     classifier_milliseconds: float
     crops: Crops
     shown: list[int]  # indices of the photos on the page
+    judge: str | None = None  # the classifier to which fidelity was measured
 
     @property
     def ranked(self) -> list[Line]:
@@ -90,14 +100,14 @@ class Table1:
 def measure_table1(
     photos: PhotoSet, *, mappings: Sequence[Path], classifier: str, out: Path, size: int = 224, unseen: bool = False,
     train_photos: PhotoSet | None = None, weights: Path | None = None, only: Sequence[str] = (), few: int = 100,
-    reporter: Reporter = SILENT,
+    judge: Judge | None = None, reporter: Reporter = SILENT,
 ) -> Table1:  # fmt: skip
     """Measure mappings and baselines on annotated photos; results are saved in `out`, and a second run resumes.
 
     unseen: the classifier may not know the photos' classes; then baselines are given the predicted class only.
     train_photos: photos with classes, for the baselines that must be trained. weights: folder of the files that
     baselines need and casmap does not contain. only: names of baselines. few: photos for baselines that take seconds
-    for each.
+    for each. judge: a classifier that took no part in training, to measure the fidelity of all maps to it.
     """
     f, matches = open_classifier(classifier, photos)
     if not matches and not unseen:
@@ -106,14 +116,16 @@ def measure_table1(
             "one trained on them with --classifier, or add --unseen to explain the predicted class only."
         )
     mappers = [SaliencyMapper.load(path) for path in mappings]
-    crops, squashed = read_crops(photos, size), read_crops(photos, size, "squash and crop")
+    crops = read_crops(photos, size)
+    squares = {policy: read_crops(photos, size, policy) for policy in OTHERS}
     for_training = np.array([is_tuning(name, 0.5) for name in crops.names])
     baselines = choose_baselines(only, train_photos, photos if matches else None, for_training, reporter, weights)
     begin(out, f, crops)
     file = out / "classifier.safetensors"
     if matches:
         save_classifier(file, f, list(photos.classes), {"origin": "The classifier that the baselines explain."})
-    (predicted, in_field), trained_in = (predict_classes(f, one.images) for one in (crops, squashed)), out
+    trained_in, every = out, [crops, *squares.values()]
+    predicted = [predict_classes(f, one.images) for one in every]
     if train_photos is not None:  # other photos get another folder
         content = json.dumps([list(train_photos.classes), list(train_photos.names), train_photos.labels.tolist()])
         trained_in = out / f"learned-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
@@ -123,15 +135,15 @@ def measure_table1(
         f, file, train_photos, crops.images[for_training], largest[for_training], trained_in, reporter, weights
     )
     named = zip(names_of(list(mappings)), mappers, strict=True)
-    entries = [mapping_entry(*pair, photos, crops, squashed) for pair in named]
+    entries = [mapping_entry(*pair, photos, crops, squares) for pair in named]
     for baseline in baselines:
-        maps = maps_of(baseline, material, crops, predicted, out / "maps")
-        classes = predicted, in_field
+        maps, classes = maps_of(baseline, material, crops, predicted[0], out / "maps"), predicted
         if maps.classifier is not f:
-            classes = predict_classes(maps.classifier, crops.images), predict_classes(maps.classifier, squashed.images)
-        field_maps = maps.on(squashed, out / "maps-field")
-        entries += maps.entries(classes[0], matches, for_training, few, (field_maps, classes[1]))
-    entries += constant_entries(crops)
+            classes = [predict_classes(maps.classifier, one.images) for one in every]
+        pairs = zip(squares, classes[1:], strict=True)
+        others = {policy: (maps.on(squares[policy], out / OTHERS[policy]), of) for policy, of in pairs}
+        entries += maps.entries(classes[0], matches, for_training, few, others)
+    entries += constant_entries(crops, squares)
     alone = classifier_pass(mappings[0], mappers[0], crops)
     works = list(dict.fromkeys([alone, *(entry.work for entry in entries if entry.seconds is None)]))
     times = dict(zip(works, milliseconds(works, len(crops)), strict=True))
@@ -141,11 +153,25 @@ def measure_table1(
     for entry in entries:
         found = all_masks(entry, entry.masks, reporter)
         took = times[entry.work] if entry.seconds is None else 1000 * entry.seconds(entry.chosen)
-        by_field = None
-        if entry.field is not None:
-            by_field = squashed.predictions(entry.chosen, all_masks(entry, entry.field, reporter), None)
-        lines.append(measure(entry, found, crops, took, show, by_field))
-    return Table1(lines, len(mappings), times[alone], crops, show.tolist())
+        lines.append(measure(entry, found, crops, took, show))
+        for policy, masks in entry.others.items():
+            other = squares[policy].predictions(entry.chosen, all_masks(entry, masks, reporter), None)
+            lines[-1].numbers.update(OTHER_MEASURES[policy](entry.name, other).numbers)
+        if judge is not None:
+            lines[-1].numbers.update(judged(entry, found, crops, photos.classes, judge, reporter).numbers)
+    return Table1(lines, len(mappings), times[alone], crops, show.tolist(), None if judge is None else judge.name)
+
+
+def judged(entry: Entry, masks: Floats, crops: Crops, classes: Sequence[str], judge: Judge, reporter: Reporter) -> Row:
+    """The fidelity of an entry's masks (n, S, S) to the judge, on the same few photos for every row that has them."""
+    which = np.flatnonzero(np.isin(entry.chosen, crops.few(MOST)))
+    of = entry.chosen[which]
+    targets = judge.targets(crops.images[of], [classes[label] for label in crops.labels[of]])
+    boxes = [crops.truths[index].boxes for index in of]
+    with reporter.progress(f"{entry.name}, judged by {judge.name}", len(of)) as advance:
+        return measure_fidelity(
+            entry.name, masks[which], crops.images[of], targets, judge, boxes, progress=advance
+        )  # fmt: skip
 
 
 def all_masks(entry: Entry, masks: Callable[[Indices], Floats], reporter: Reporter) -> Floats:
@@ -233,13 +259,8 @@ def begin(out: Path, classifier: Classifier, crops: Crops) -> Study:
     return Study(out, {"size": crops.size, "photos": photos[:8], "classifier": fingerprint(classifier)[:8]})
 
 
-def measure(
-    entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices, by_field: Predictions | None = None
-) -> Line:
-    """A row: all measures of `measure_masks`, LE at the row's own alpha and by its authors' rule, and GT-known.
-
-    by_field: masks by the field's protocol.
-    """
+def measure(entry: Entry, masks: Floats, crops: Crops, took: float, show: Indices) -> Line:
+    """A row: all measures of `measure_masks`, LE at the row's own alpha and by its authors' rule."""
     predictions = crops.predictions(entry.chosen, masks, entry.predicted)
     row = measure_masks(entry.name, predictions)
     own, alphas = own_alpha_errors(predictions)
@@ -247,8 +268,6 @@ def measure(
     if entry.rule is not None:
         errors[OWN_RULE] = entry.rule.errors(predictions, crops.images[entry.chosen])
     numbers = row.numbers | {f"LE, {way}": mean_of(values) for way, values in errors.items()}
-    if by_field is not None:
-        numbers |= measure_field_protocol(entry.name, by_field).numbers
     return Line(entry, numbers, errors, alphas, took, masks[np.searchsorted(entry.chosen, show)], row.by_size)
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.burnt_in import burnt_in_warnings, strokes
+from casmap.evaluation.evaluate import Row
+from casmap.evaluation.fidelity import FIDELITY, fidelity_table
 from casmap.evaluation.numbers import mean_of, percent, signed
 from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge, with_warnings
@@ -30,14 +32,15 @@ from casmap.io.names import written
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import VERSIONS, logits_of_versions, open_matching_classifier, short_names
+from casmap.tools.classifiers import VERSIONS, logits_of_versions, open_judge, open_matching_classifier, short_names
+from casmap.tools.judged import measure_judged
 from casmap.tools.page import Section, block, write_page
 
 BATCH = 16
 SHOWN, ROW = 48, 8  # photos on the page, and in each of its rows
 ROWS = ("photo", "overlay", "masked-in", "inpainted")
 HEAD = ("classifier", WHOLE, *VERSIONS)
-OWN = "the mapping's own"
+OWN, OWN_MASKS = "the mapping's own", "the masks"
 AGAINST = ("masks", "masked-in", "inpainted", "gain of the masks")
 
 Floats = npt.NDArray[np.float64]
@@ -51,6 +54,7 @@ class CheckResult:
     probability that the mapping's own classifier gives to the class (N,). masks (N, 56, 56), labels (N,). known:
     whether the mapping knows the photos' classes; if not, its prediction for the whole photo replaces them. measured:
     the comparison with control masks, on at most 200 of the photos. strokes: pixels of thin bright strokes (N,).
+    fidelity: to a classifier that took no part in training, on as many.
     """
 
     names: list[str]
@@ -62,6 +66,7 @@ class CheckResult:
     known: bool
     measured: Measured | None = None
     strokes: npt.NDArray[np.int64] | None = None
+    fidelity: Sequence[Row] = ()
 
     @property
     def worst(self) -> npt.NDArray[np.int64]:
@@ -96,12 +101,13 @@ class CheckResult:
 
 def check(
     data: str | os.PathLike[str], *, mapping: str | os.PathLike[str] | None = None, classifiers: Sequence[str] = (),
-    out: Path = Path("check"), split: str | None = None, reporter: Reporter = SILENT,
+    fidelity: str | None = None, out: Path = Path("check"), split: str | None = None, reporter: Reporter = SILENT,
 ) -> CheckResult:  # fmt: skip
     """Check the masks of all photos with the mapping's own classifier and others; write check.html, .csv and .json.
 
     data: photos in any supported layout, or scenes[:options]. mapping: a file (default: the shipped mapping).
-    classifiers: a file that casmap wrote, a backbone's name, or BACKBONE=FILE.
+    classifiers: a file that casmap wrote, a backbone's name, or BACKBONE=FILE. fidelity: one more, which took no part
+    in training: measure how faithful the masks are to it.
     """
     photos = open_photos(os.fspath(data), held_out=True, split=split)
     mapper = SaliencyMapper.load(mapping)
@@ -112,7 +118,10 @@ def check(
         )
     others = {name: open_matching_classifier(place, photos) for name, place in short_names(classifiers).items()}
     shipped = None if mapping is None or not SHIPPED.exists() else SaliencyMapper.load()
+    judge = None if fidelity is None else open_judge(fidelity)
     checked = check_photos(mapper, photos, others, reporter, shipped)
+    if judge is not None:
+        checked = replace(checked, fidelity=measure_judged(photos, {OWN_MASKS: mapper}, judge, reporter=reporter))
     with locked(out, reporter):
         write_check(checked, photos, mapper, out)
     return checked
@@ -200,6 +209,9 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
         if by_class := in_classes(checked.measured):
             text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
             sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
+    if checked.fidelity:
+        title = "Fidelity to a classifier that took no part in training"
+        sections.append(Section(title, FIDELITY, *fidelity_table(checked.fidelity)))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
             of_class = np.flatnonzero(checked.labels == label)[:ROW]
@@ -227,6 +239,9 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     means = {name: {version: float(x.mean()) for version, x in of.items()} for name, of in checked.correct.items()}
     content = {"photos": len(checked.names), "known": checked.known, "right": means, "warnings": checked.warnings}
     content |= {"verdict": checked.verdict, "judgement": checked.judgement.to_json()}
+    if checked.fidelity:
+        numbers = {row.name: row.numbers for row in checked.fidelity}
+        content["fidelity"] = {name: {key: vars(one) for key, one in of.items()} for name, of in numbers.items()}
     write_whole(out / "check.json", json.dumps(content, indent=2) + "\n")
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from casmap.data.batches import normalised
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError
+from casmap.evaluation.fidelity import Judge
 from casmap.evaluation.trust import inpainted
 from casmap.evaluation.verdict import WHOLE
 from casmap.inference.mapper import Network
@@ -26,13 +27,32 @@ from casmap.models.files import load_classifier
 from casmap.training.first_classifier import check_weights, load_backbone
 
 VERSIONS = ("masked-in", "masked-out", "inpainted")  # in addition to the whole photo
+JUDGED = 16  # images that a judge classifies at a time
 
 Images = npt.NDArray[np.uint8]
 BinaryMasks = npt.NDArray[np.bool_]
 
 
 def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
-    """A classifier in evaluation mode, and whether its classes are exactly the photos' classes.
+    """A classifier in evaluation mode, and whether its classes are exactly the photos' classes."""
+    classifier, classes = open_with_classes(name)
+    return classifier, classes == list(photos.classes)
+
+
+def open_judge(name: str) -> Judge:
+    """A classifier that judges maps which it took no part in making, by the names of `open_with_classes`."""
+    f, classes = open_with_classes(name)
+
+    def classify(inputs: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        with torch.inference_mode():
+            parts = (torch.from_numpy(inputs[at : at + JUDGED]) for at in range(0, len(inputs), JUDGED))
+            return np.concatenate([f(part.contiguous(memory_format=torch.channels_last)).numpy() for part in parts])
+
+    return Judge(next(iter(short_names([name]))), classes, f.mean, f.std, classify)
+
+
+def open_with_classes(name: str) -> tuple[Classifier, list[str]]:
+    """A classifier in evaluation mode, and its classes.
 
     name: FILE.safetensors of casmap; a backbone with available ImageNet weights; or BACKBONE=FILE, ImageNet weights in
     a safetensors file.
@@ -58,8 +78,7 @@ def open_classifier(name: str, photos: PhotoSet) -> tuple[Classifier, bool]:
                 )
             classifier = Classifier(name, len(classes), pretrained=True)
     # Channels last is faster on a CPU (experiment 30).
-    fast = classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last)
-    return fast, classes == list(photos.classes)
+    return classifier.eval().requires_grad_(False).to(memory_format=torch.channels_last), classes
 
 
 def open_matching_classifier(place: str, photos: PhotoSet) -> Classifier:

@@ -9,7 +9,8 @@ from casmap.data.photos import PhotoSet
 from casmap.data.scenes import Scenes
 from casmap.data.sources import HELD_OUT
 from casmap.data.write import write_photos
-from casmap.evaluation.table import FORMULAS, WHOLE_PHOTO_F1, Evaluation, compare, table_rows, to_json
+from casmap.evaluation.evaluation_json import to_json
+from casmap.evaluation.table import FORMULAS, WHOLE_PHOTO_F1, Evaluation, compare, table_rows
 from casmap.inference.folder import extract
 from casmap.inference.mapper import SaliencyMapper
 from casmap.inference.views import VIEWS

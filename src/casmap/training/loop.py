@@ -13,7 +13,7 @@ import torch
 from casmap.data.batches import Batches
 from casmap.data.photos import PhotoSet, Readable
 from casmap.errors import UnsupportedBackbone, UserError, option
-from casmap.evaluation.verdict import Verdict
+from casmap.evaluation.verdict import Verdict, with_warnings
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier, to_device
 from casmap.models.decoder import Mapping
@@ -24,7 +24,7 @@ from casmap.training.algorithm import TrainingState, casm
 from casmap.training.checkpoints import Checkpoints, Resumable, left_if_stopped
 from casmap.training.distributed import ONE_PROCESS, Processes, batch_norms
 from casmap.training.first_classifier import first_classifier
-from casmap.training.held_out import SO_FAR, SUMMARY, judge_run, plain, so_far_if_stopped, with_warnings, write_summary
+from casmap.training.held_out import SO_FAR, SUMMARY, judge_run, plain, so_far_if_stopped, write_summary
 from casmap.training.lambda_r import LambdaR, paper_lambda_r
 from casmap.training.recipes import Recipe
 from casmap.training.run import Run

@@ -1,0 +1,32 @@
+"""What is called CASM or the paper's is exactly that."""
+
+import dataclasses
+
+import pytest
+
+from casmap.paper.variant import variant
+from casmap.training.recipes import PAPER, PHOTOS, QUICK, RECIPES
+
+
+def name(recipe, **changes):
+    return variant(dataclasses.asdict(recipe.replace(**changes)))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"score": "doubt"}, {"masked_in": 1.0}, {"encoder": "first"}, {"freeze_batch_norm": True}]
+)
+def test_whatever_differs_in_kind_is_not_the_papers(changes) -> None:
+    assert name(PAPER) == "CASM, the paper's"
+    assert name(PAPER, **changes) == "CASM, another recipe"
+
+
+def test_numbers_and_the_backbone_are_free() -> None:
+    assert name(PAPER, steps=10, lambda_r=3.0, thinning="L100") == "CASM, the paper's"
+    assert name(QUICK) == "CASM, the paper's"
+
+
+def test_the_second_stage_is_named() -> None:
+    assert name(PHOTOS, second_stage_steps=0) == "CASM, photos recipe"
+    assert name(PHOTOS, thinning="F") == "Baseline, photos recipe + second stage"
+    assert name(PAPER, second_stage_steps=5) == "CASM, the paper's + second stage"
+    assert name(RECIPES["seeds"]) == "second stage on the masks of shipped"

@@ -1,0 +1,71 @@
+"""The fidelity of mappings to a judge, from files and from the command line."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from casmap.data.scenes import Scenes
+from casmap.evaluation.fidelity import FIDELITY_MEASURES, POINTING, measure_fidelity
+from casmap.evaluation.table import system_of
+from casmap.inference.components import Threshold
+from casmap.inference.mapper import SaliencyMapper
+from casmap.models.classifier import Classifier
+from casmap.models.files import save_classifier
+from casmap.tools.classifiers import open_judge
+from casmap.tools.judged import measure_judged
+
+SIZE = 32
+CLASSES = [f"class-{number:02d}" for number in range(4)]
+SYSTEMS = ["centre Gaussian", "random blobs"]
+
+
+@pytest.fixture(scope="module")
+def judging(tmp_path_factory):
+    """The file of a classifier with random weights."""
+    torch.manual_seed(1)
+    path = tmp_path_factory.mktemp("judge") / "classifier.safetensors"
+    save_classifier(path, Classifier("test_resnet", 4), CLASSES, {"origin": "Nobody trained it."})
+    return path
+
+
+def test_each_mapper_is_measured_beside_maps_that_know_nothing(mapping, judging):
+    scenes, judge = Scenes(classes=4, photos=6, size=SIZE, seed=1), open_judge(str(judging))
+    mapper = SaliencyMapper.load(mapping)
+    rows = measure_judged(scenes, {"mine": mapper}, judge, size=SIZE, most=4)
+    assert [row.name for row in rows] == ["mine", *SYSTEMS]
+    chosen = [0, 2, 3, 5]
+    images = np.stack([scenes.image(index) for index in chosen])
+    masks = system_of(mapper, scenes, mapper.edges)(images)[0]
+    boxes = [scenes.annotation(index).boxes for index in chosen]
+    expected = measure_fidelity("mine", masks, images, scenes.labels[chosen], judge, boxes, Threshold())
+    assert rows[0].numbers == expected.numbers
+    assert set(expected.numbers) == set(FIDELITY_MEASURES)
+
+
+def test_the_judge_answers_as_the_classifier_of_the_file(judging):
+    judge = open_judge(str(judging))
+    assert (judge.name, list(judge.classes)) == (judging.parent.name, CLASSES)
+    torch.manual_seed(1)
+    classifier = Classifier("test_resnet", 4).eval()
+    inputs = torch.randn(20, 3, SIZE, SIZE)
+    with torch.no_grad():
+        expected = classifier(inputs).log_softmax(dim=1)
+    np.testing.assert_allclose(judge.log_probabilities(inputs.numpy()), expected, atol=1e-4)
+
+
+def test_evaluate_and_check_measure_fidelity_when_asked(casmap, mapping, judging, tmp_path):
+    spec = "scenes:photos=5,classes=4,size=32,seed=2"
+    done = casmap("evaluate", spec, "--mapping", mapping, "--fidelity", judging, "--json", "all.json")
+    assert (done.code, done.complained) == (0, "")
+    assert "5 photos" in done.said.partition("Fidelity to")[2]
+    numbers = json.loads((tmp_path / "all.json").read_text())
+    for name in (mapping.parent.name, *SYSTEMS):
+        assert set(numbers[name]["fidelity"]) == set(FIDELITY_MEASURES)
+    done = casmap("check", spec, "--mapping", mapping, "--fidelity", judging, "--out", "trust")
+    assert (done.code, done.complained) == (0, "")
+    found = json.loads((tmp_path / "trust" / "check.json").read_text())["fidelity"]
+    assert list(found) == ["the masks", *SYSTEMS]
+    assert POINTING in found["the masks"]
+    assert "Fidelity to a classifier" in (tmp_path / "trust" / "check.html").read_text()
