@@ -2,9 +2,9 @@
 
     python benchmarks/fidelity.py PHOTOS --boxes BOXES --out FOLDER
 
-The baselines explain lite0, which is also the mapping's encoder, and are told the true class; the judge is lite1. Each
-method sees the photos, squashed, at its own size; the judge sees them at --size. Finished rows are kept in FOLDER, and
-a second run continues.
+The baselines explain lite0, from whose weights the mapping's encoder was trained further, and are told the true class;
+the judge is lite1. Each method sees the photos, squashed, at its own size; the judge sees them at --size. Finished rows
+are kept in FOLDER, and a second run continues.
 """
 
 import argparse

@@ -116,7 +116,7 @@ def test_the_command_sets_the_share_of_the_validation_split(tmp_path, share, cou
     arguments = ["annotate", str(tmp_path / "*.png"), "--format", "yolo", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, [*arguments, "--val", share])
     assert done.exit_code == 0, done.output
-    assert "the class is 'object'" in done.output.replace("\n", " ")
+    assert "class 'object'" in done.output.replace("\n", " ")
     assert len((tmp_path / "out" / "val.txt").read_text().splitlines()) == count
 
 

@@ -444,7 +444,7 @@ def test_evaluate_measures_generated_scenes(casmap, mapping, tmp_path):
     done = casmap("evaluate", spec, "--mapping", mapping, "--area", "0.5", "--json", "numbers/all.json")
     assert done.code == 0
     assert done.complained == ""
-    for word in ("8 photos", mapping.parent.name, "centre box", "whole photo", "LE", "F1", "evidence"):
+    for word in ("8 photos", mapping.parent.name, "centre square", "whole photo", "LE", "F1", "evidence"):
         assert word in done.said
     assert "PxAP" not in done.said
     numbers = json.loads((tmp_path / "numbers" / "all.json").read_text())
@@ -485,7 +485,7 @@ def test_evaluate_gives_the_same_errors_for_scenes_and_for_their_files(casmap, m
         for row in drawn.central_crop:
             found = numbers[row.name]["paper protocol"]
             assert found["LE"]["value"] == row.numbers["LE"].value
-            assert numbers[row.name]["as extracted"]["LE"]["value"] == drawn.squashed[row.name]
+            assert numbers[row.name]["as extracted"]["LE"]["value"] == drawn[row.name].numbers["LE"].value
             assert found["F1"]["value"] == pytest.approx(row.numbers["F1"].value, abs=1e-5)
 
 

@@ -42,7 +42,7 @@ def test_tuning_is_the_hash_of_the_name() -> None:
 
 
 def test_about_a_fifth_tunes() -> None:
-    share = np.mean([is_tuning(f"photo-{number}.jpg") for number in range(5000)])
+    share = np.mean([is_tuning(f"photo-{number}.jpg", 0.2) for number in range(5000)])
     assert share == pytest.approx(0.2, abs=0.02)  # 3.5 standard deviations
 
 

@@ -22,7 +22,8 @@ def test_whatever_differs_in_kind_is_not_the_papers(changes) -> None:
 
 def test_numbers_and_the_backbone_are_free() -> None:
     assert name(PAPER, steps=10, lambda_r=3.0, thinning="L100") == "CASM, the paper's"
-    assert name(QUICK) == "CASM, the paper's"
+    assert name(QUICK) == "CASM, the paper's with --area"
+    assert name(QUICK, lambda_r=3.0) == "CASM, the paper's"
 
 
 def test_the_second_stage_is_named() -> None:

@@ -68,4 +68,4 @@ def test_evaluate_and_check_measure_fidelity_when_asked(casmap, mapping, judging
     found = json.loads((tmp_path / "trust" / "check.json").read_text())["fidelity"]
     assert list(found) == ["the masks", *SYSTEMS]
     assert POINTING in found["the masks"]
-    assert "Fidelity to a classifier" in (tmp_path / "trust" / "check.html").read_text()
+    assert "Fidelity to another classifier" in (tmp_path / "trust" / "check.html").read_text()

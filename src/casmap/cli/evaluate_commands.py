@@ -15,7 +15,7 @@ Fidelity = Annotated[
     str | None,
     typer.Option(
         metavar="CLASSIFIER",
-        help="also measure the fidelity of the masks to this classifier, which took no part in training: a file casmap "
+        help="also measure the fidelity of the masks to this classifier, which no training used: a file that casmap "
         "wrote, a backbone's name, or BACKBONE=FILE; minutes on a CPU",
     ),
 ]
@@ -122,6 +122,11 @@ def evaluate(
     from casmap.evaluation.evaluation_json import to_json
     from casmap.evaluation.table import evaluate as measure
 
+    if fidelity:
+        from casmap.tools.classifiers import open_judge
+        from casmap.tools.judged import judge_masks
+
+        judge = open_judge(fidelity)  # a wrong name is refused before anything is measured
     results = measure(
         data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
         unseen=unseen, reporter=reporter,
@@ -129,9 +134,7 @@ def evaluate(
     print_rows(results, everything)
     judged = []
     if fidelity:
-        from casmap.tools.judged import judge_masks
-
-        judged = judge_masks(data, mapping or [], fidelity, boxes=boxes, masks=masks, split=split, reporter=reporter)
+        judged = judge_masks(data, mapping or [], judge, boxes=boxes, masks=masks, split=split, reporter=reporter)
         print_fidelity(judged, fidelity)
     if json:
         write_whole(json, to_json(results, judged))

@@ -261,6 +261,6 @@ def print_fidelity(rows: "Sequence[Row]", judge: str, console: Console = console
     from casmap.evaluation.fidelity import FIDELITY, fidelity_table
 
     photos = max(len(values) for row in rows for values in row.values.values())
-    title = f"Fidelity to {judge}, which took no part in training: {photos} photos, 95 % bootstrap intervals"
+    title = f"Fidelity to {judge}: {counted(photos, 'photo')}, 95 % bootstrap intervals"
     console.print(table_of(title, *fidelity_table(rows), box=box.SIMPLE_HEAD, title_justify="left"))
     console.print(FIDELITY)

@@ -11,11 +11,22 @@ from casmap.evaluation.control_masks import BLOB
 from casmap.evaluation.evaluate import FIXED, Predictions, System, whole_system
 from casmap.evaluation.localization import Floats, iou
 from casmap.evaluation.wsol_metrics import is_tuning
+from casmap.inference.components import Threshold
 from casmap.io.arrays import min_max
 
 SQUARE, GAUSSIAN, RANDOM = "centre square", "centre Gaussian", "random blobs"
 SHARES = np.arange(1, 51) / 50  # sides of the squares that are tried, as shares of the image's side
 SIGMA = 1 / 4  # of the Gaussian, as a share of the side; its level sets are the same discs for any
+
+
+def without_photos(system: System, size: int, others: Predictions, threshold: Threshold) -> Predictions:
+    """The predictions of a system that looks at no photo for those of other predictions, of the same size and policy.
+
+    Its one mask (size, size) stands for all photos, none of which is opened.
+    """
+    masks, _ = system(np.zeros((1, size, size, 3), np.uint8))
+    masks = np.broadcast_to(masks, (len(others.names), size, size))
+    return replace(others, masks=masks, class_correct=np.full(len(masks), np.nan), threshold=threshold)
 
 
 def with_centre_squares(predictions: Predictions) -> Predictions:

@@ -14,7 +14,7 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import Policy, resize
 from casmap.data.sources import open_photos
 from casmap.errors import UserError, option
-from casmap.evaluation.blind import BLIND, SHORTER, SQUARE, with_centre_squares
+from casmap.evaluation.blind import BLIND, SHORTER, SQUARE, with_centre_squares, without_photos
 from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, EXTRACTED_RULES, FIT, LOOSE, MEAN, TIGHT, Rules, by_rule
 from casmap.evaluation.by_size import UNION, sizes_of
 from casmap.evaluation.evaluate import Predictions, Row, System, annotated_indices, map_photos, measure_masks
@@ -89,11 +89,6 @@ class Evaluation:
     field_protocol: list[Row]
     wsol_protocol: list[Row]
 
-    @property
-    def squashed(self) -> dict[str, float]:
-        """The LE of each row in `rows`."""
-        return {row.name: row.numbers["LE"].value for row in self.rows}
-
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
@@ -160,10 +155,15 @@ def compare(
     if left_out := sorted(set(range(len(photos))) - {*measured}):
         many = f"{len(left_out)} of {len(photos)}"
         reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
-    with reporter.progress("evaluating", 4 * len(measured) * len(systems)) as advance:
+    truths: dict[Policy, Predictions] = {}  # those of the first mapper, without its masks
+    with reporter.progress("evaluating", 4 * len(measured) * len(mappers)) as advance:
 
         def masks_of(name: str, system: System, policy: Policy, threshold: Threshold = PAPER) -> Predictions:
-            found = map_photos(system, photos, sides.get(name, common), policy, advance, threshold)
+            if name in mappers:
+                found = map_photos(system, photos, sides[name], policy, advance, threshold)
+                truths.setdefault(policy, dataclasses.replace(found, masks=np.empty((0, common, common))))
+                return found
+            found = without_photos(system, common, truths[policy], threshold)
             return with_centre_squares(found) if name == SQUARE else found
 
         for name, (extracted, papers) in systems.items():

@@ -23,13 +23,13 @@ EDGES = np.append(THRESHOLDS, 1.0)  # the lower edges of the bins; the last hold
 LAST_PIXEL = np.array([0, 0, 1, 1])  # boxes include their last column and row
 
 
-def is_tuning(name: str, share: float = 0.2) -> bool:
+def is_tuning(name: str, share: float) -> bool:
     """Whether the photo of this name is one of those that choose thresholds.
 
     True if the first 64 bits of the name's SHA-256, as a number in [0, 1), are below `share`: the same everywhere,
     whatever other photos there are.
 
-    >>> [is_tuning(name) for name in ("cat.jpg", "dog.jpg", "owl.jpg")]
+    >>> [is_tuning(name, 0.2) for name in ("cat.jpg", "dog.jpg", "owl.jpg")]
     [True, False, False]
     """
     digest = hashlib.sha256(os.fsencode(name)).digest()

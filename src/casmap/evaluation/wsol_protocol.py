@@ -34,25 +34,27 @@ WSOL_PROTOCOL = (
 )
 
 
+def _resized(mask: Floats) -> Floats:
+    resized = cv2.resize(mask.astype(np.float32), (SIDE, SIDE), interpolation=cv2.INTER_CUBIC)
+    return np.asarray(resized, np.float32)
+
+
 def measure_wsol(name: str, predictions: Predictions) -> Row:
     """MaxBoxAccV2, PxAP (with true masks) and LE at alpha 1; predictions: of "squash", with the decoder's masks."""
     values: dict[str, Floats] = {SQUASHED: localization_errors(predictions, alpha=1.0)}
     size = predictions.masks.shape[-1]
-    masks = [
-        cv2.resize(mask.astype(np.float32), (SIDE, SIDE), interpolation=cv2.INTER_CUBIC) for mask in predictions.masks
-    ]
     truths = [resize_annotation(truth, size, size, SIDE, "squash") for truth in predictions.truths]
     boxes = [np.floor(truth.boxes + ROUNDING) for truth in truths]
     with ThreadPoolExecutor() as pool:  # OpenCV releases the GIL while it finds contours
-        correct = np.stack(list(pool.map(box_accuracy, masks, boxes)))
+        correct = np.stack(list(pool.map(lambda mask, of: box_accuracy(_resized(mask), of), predictions.masks, boxes)))
     values[V2] = at_best_threshold(correct, np.ones(len(correct), bool))
     half = np.array([is_tuning(photo, 0.5) for photo in predictions.names])
     if half.any() and not half.all():
         values[HELD_OUT] = np.where(half, at_best_threshold(correct, ~half), at_best_threshold(correct, half))
     numbers = {key: mean_of(value) for key, value in values.items()}
     if all(truth.mask is not None for truth in truths):
-        pairs = zip(masks, (truth.mask for truth in truths), strict=True)
-        histograms = np.stack([pixel_histograms(mask, truth) for mask, truth in pairs if truth is not None])
+        pairs = zip(predictions.masks, (truth.mask for truth in truths), strict=True)
+        histograms = np.stack([pixel_histograms(_resized(mask), truth) for mask, truth in pairs if truth is not None])
         if histograms[:, 1].any():
             # 0 for a bootstrap sample without any pixel of an object
             interval = bootstrap_of_sums(histograms, lambda total: average_precision(total) if total[1].any() else 0.0)

@@ -210,7 +210,7 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
             text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
             sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
     if checked.fidelity:
-        title = "Fidelity to a classifier that took no part in training"
+        title = "Fidelity to another classifier"
         sections.append(Section(title, FIDELITY, *fidelity_table(checked.fidelity)))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:

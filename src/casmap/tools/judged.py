@@ -1,6 +1,7 @@
 """The fidelity of mappings' masks to a classifier that took no part in training, beside maps that know nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,25 +10,25 @@ from casmap.data.photos import PhotoSet
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.evaluation.blind import GAUSSIAN, RANDOM, gaussian_system, random_system
-from casmap.evaluation.evaluate import Row, System, resized_truth
+from casmap.evaluation.evaluate import Floats, Row, resized_truth
 from casmap.evaluation.fidelity import MOST, Judge, measure_fidelity
-from casmap.evaluation.table import system_of
 from casmap.evaluation.trust import spread
 from casmap.inference.components import Threshold
+from casmap.inference.edges import fit_mask
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
+from casmap.io.images import Image
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import open_judge
 
 SIDE, BATCH = 224, 16
 
 
 def judge_masks(
-    data: str, mappings: Sequence[Path], judge: str, *, boxes: Path | None = None, masks: Path | None = None,
+    data: str, mappings: Sequence[Path], judge: Judge, *, boxes: Path | None = None, masks: Path | None = None,
     split: str | None = None, reporter: Reporter = SILENT,
 ) -> list[Row]:  # fmt: skip
-    """`measure_judged` of photos, mappings (default: the shipped one) and a judge named as on the command line."""
+    """`measure_judged` of photos, mappings (default: the shipped one) and a judge."""
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
-    return measure_judged(photos, load_mappers(mappings or [SHIPPED]), open_judge(judge), reporter=reporter)
+    return measure_judged(photos, load_mappers(mappings or [SHIPPED]), judge, reporter=reporter)
 
 
 def measure_judged(
@@ -42,19 +43,28 @@ def measure_judged(
     known = [index for index in range(len(photos)) if photos.annotation(index) is not None]
     pool = np.array(known or range(len(photos)))
     chosen = pool[spread(len(pool), most)].tolist()
-    whole = [photos.image(index) for index in reporter.track(chosen, "reading")]
-    images = np.stack([resize(image, size, "squash") for image in whole])
+    squares: dict[int, list[Image]] = {side: [] for side in (size, *(mapper.size for mapper in mappers.values()))}
+    boxes: list[Floats] = []
+    for index in reporter.track(chosen, "reading"):
+        photo = photos.image(index)
+        for side, of in squares.items():
+            of.append(resize(photo, side, "squash"))
+        if known:
+            boxes.append(resized_truth(photos, index, photo.shape, size, "squash").boxes)
+    images = np.stack(squares[size])
     targets = judge.targets(images, [photos.classes[photos.labels[index]] for index in chosen])
-    boxes = None
-    if known:
-        truths = zip(chosen, whole, strict=True)
-        boxes = [resized_truth(photos, index, image.shape, size, "squash").boxes for index, image in truths]
-    systems: dict[str, System] = {name: system_of(mapper, photos, mapper.edges) for name, mapper in mappers.items()}
-    systems |= {GAUSSIAN: gaussian_system, RANDOM: random_system}
+
+    def extracted(mapper: SaliencyMapper) -> Floats:
+        given = squares[mapper.size]
+        starts = range(0, len(given), BATCH)
+        masks = np.concatenate([mapper.masks(np.stack(given[at : at + BATCH]))[0] for at in starts])
+        return np.stack([fit_mask(*one, mapper.edges) for one in zip(masks, given, images, strict=True)])
+
+    systems: dict[str, Callable[[], Floats]] = {name: partial(extracted, mapper) for name, mapper in mappers.items()}
+    systems |= {GAUSSIAN: lambda: gaussian_system(images)[0], RANDOM: lambda: random_system(images)[0]}
     rows = []
     with reporter.progress(f"judging by {judge.name}", len(systems) * len(images)) as advance:
         for name, system in systems.items():
-            starts = range(0, len(images), BATCH)
-            masks = np.concatenate([system(images[start : start + BATCH])[0] for start in starts])
-            rows.append(measure_fidelity(name, masks, images, targets, judge, boxes, Threshold(), advance))
+            masks = system()
+            rows.append(measure_fidelity(name, masks, images, targets, judge, boxes or None, Threshold(), advance))
     return rows

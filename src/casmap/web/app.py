@@ -169,12 +169,15 @@ def create_app(
         if len(photos) > limits.photos:
             raise HTTPException(413, f"A batch may have at most {limits.photos} photos.")
         made: list[T | Exception] = []
+        seen_slow = False
         for number, photo in enumerate(photos):
             try:
                 made.append(await queue.work(work, await photo.read(), number))
             except (UnreadableImage, HTTPException) as error:
-                if isinstance(error, HTTPException) and error.status_code not in (408, 413):
-                    raise
+                slow = isinstance(error, HTTPException) and error.status_code == 408
+                if isinstance(error, HTTPException) and error.status_code != 413 and not (slow and not seen_slow):
+                    raise  # a second slow photo ends the request, which otherwise could last minutes
+                seen_slow = seen_slow or slow
                 made.append(error)
         return made
 
