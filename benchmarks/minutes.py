@@ -151,7 +151,7 @@ def runs_of(kept: dict[str, Any], name: str, scratch: bool) -> list[dict[str, An
 def print_tables(kept: dict[str, Any]) -> None:
     """Print a Markdown table of the results, and one of the estimates."""
     print(
-        "\n| trained on | start | `--minutes` | took | verdict | LE | mask IoU | LE less shipped | IoU less shipped |"
+        "\n| trained on | start | `--minutes` | took | verdict | LE | mask IoU | LE minus shipped | IoU minus shipped |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for dev in [dev for dev in ("pets", "birds") if f"{dev}-0" in kept]:

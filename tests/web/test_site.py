@@ -432,7 +432,9 @@ def test_without_the_registry_the_error_says_what_to_do(monkeypatch, registry) -
 
 
 def test_useless_arguments_are_one_line_errors(casmap, tmp_path) -> None:
-    assert "cannot run in a browser" in casmap("page", "--mapping", "mapping.safetensors").sentence()
+    said = casmap("page", "--mapping", "mapping.safetensors").sentence()
+    assert "cannot run in a browser: give an .onnx file (casmap export mapping.safetensors writes one)." in said
+    assert "cannot run in a browser: give an .onnx file." in casmap("page", "--mapping", "photo.jpg").sentence()
     assert "There is no file missing.tgz" in casmap("page", "--runtime", "missing.tgz").sentence()
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("mine")

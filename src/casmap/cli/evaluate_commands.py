@@ -118,7 +118,7 @@ def evaluate(
     fidelity: Fidelity = None,
     json: Annotated[Path | None, typer.Option(help="also write all measures to this file")] = None,
 ) -> None:  # fmt: skip
-    """Measure mappings against boxes and masks, next to the centre box and the whole photo."""
+    """Measure mappings against boxes and masks, next to a centred square and the whole photo."""
     from casmap.evaluation.evaluation_json import to_json
     from casmap.evaluation.table import evaluate as measure
 

@@ -110,6 +110,10 @@ def _prepare(
     """
     labels = options.pop("boxes", None) if labels is None else labels  # the name in 0.1.0
     options = current_names(options)
+    if minutes is not None and recipe_name is not None:
+        raise UserError(f"{option('minutes')} chooses a recipe: leave out {option('recipe')}.")
+    if minutes is not None and not 0 < minutes < float("inf"):
+        raise UserError(f"{option('minutes')} must be above 0, not {minutes:g}.")
     _check(recipe_name, options)
     with join_processes() as processes, processes.mirrored(Path(out)) as folder:
         saved, torchrun = folder / "recipe.json", folder / TORCHRUN
@@ -125,10 +129,6 @@ def _prepare(
         for warning in warnings:
             reporter.warning(warning)
         given = None
-        if minutes is not None and recipe_name is not None:
-            raise UserError(f"{option('minutes')} chooses a recipe: leave out {option('recipe')}.")
-        if minutes is not None and not 0 < minutes < float("inf"):
-            raise UserError(f"{option('minutes')} must be above 0, not {minutes:g}.")
         if recipe_name is not None:
             given = read_recipe(os.fspath(recipe_name)).replace(**options)
         elif resume:

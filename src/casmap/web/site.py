@@ -41,7 +41,8 @@ def write_site(
     """Write the page to an empty folder. runtime: the npm package onnxruntime-web; None: download it."""
     wrong = next((path for path in mappings or () if path.suffix != ".onnx"), None)
     if wrong is not None:
-        raise UserError(f"{wrong} cannot run in a browser: give an .onnx file (casmap export {wrong} writes one).")
+        hint = f" (casmap export {wrong} writes one)" if wrong.suffix == ".safetensors" else ""
+        raise UserError(f"{wrong} cannot run in a browser: give an .onnx file{hint}.")
     with locked(out, reporter):
         if any(path.name != LOCK for path in out.iterdir()):
             raise UserError(f"{out} is not empty: choose another folder ({option('out')}).")
