@@ -36,7 +36,7 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
 def check_name(name: str) -> None:
     """Raise UserError, with similar names, if neither timm nor a wheel has such an architecture."""
     if not timm.is_model(name.split(".")[0]):
-        near = ", ".join(get_close_matches(name, [*WHEELS, *timm.list_models()], n=5) or ["resnet50", "convnext_tiny"])
+        near = ", ".join(get_close_matches(name, [*WHEELS, *timm.list_models()], n=5) or ["lite0", "resnet50"])
         raise UserError(f"There is no backbone {shown(name)}: choose another, such as {near}.")
 
 
