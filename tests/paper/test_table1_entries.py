@@ -81,7 +81,7 @@ def test_the_class_that_is_seen_is_the_one_of_the_highest_logit(classifier, crop
 
 def test_it_explains_the_true_class_and_the_predicted_one_and_none_twice(classifier, crops, tmp_path) -> None:
     seen, method = predict_classes(classifier, crops.images), Recording()
-    true, predicted = maps_of(classifier, crops, tmp_path, method).entries(seen, True, NONE, 100)
+    true, predicted = maps_of(classifier, crops, tmp_path, method).entries(seen, True, NONE, 100, {})
     assert [one.name for one in (true, predicted)] == ["Recording, the true class", "Recording, the predicted class"]
     masks = true.masks(true.chosen)
     assert method.classes == crops.labels.tolist()
@@ -97,7 +97,7 @@ def test_it_explains_the_true_class_and_the_predicted_one_and_none_twice(classif
 
 def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells_none(classifier, crops, tmp_path):
     seen = predict_classes(classifier, crops.images)
-    (only,) = maps_of(classifier, crops, tmp_path, Recording()).entries(seen, False, NONE, 100)
+    (only,) = maps_of(classifier, crops, tmp_path, Recording()).entries(seen, False, NONE, 100, {})
     assert (only.given, only.predicted) == ("the predicted class", None)
 
 
@@ -108,7 +108,7 @@ def test_a_classifier_of_other_classes_explains_the_predicted_one_only_and_tells
 def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, word) -> None:
     shown = np.arange(8) % 3 == 0
     seen = predict_classes(classifier, crops.images)
-    (only,) = maps_of(classifier, crops, tmp_path, Recording(), uses=told).entries(seen, True, shown, 100)
+    (only,) = maps_of(classifier, crops, tmp_path, Recording(), uses=told).entries(seen, True, shown, 100, {})
     assert (only.name, only.given) == (f"Recording, {word}" if told == "masks" else "Recording", word)
     assert only.chosen.tolist() == ([1, 2, 4, 5, 7] if told == "boxes" else list(range(8)))
 
@@ -116,14 +116,14 @@ def test_what_is_told_no_class_has_one_row(classifier, crops, tmp_path, told, wo
 @pytest.mark.parametrize(("slow", "few", "given"), [(0, 3, 8), (1, 3, 3), (2, 6, 3), (4, 6, 1), (4, 3, 1)])
 def test_the_slower_the_fewer_photos(classifier, crops, tmp_path, slow, few, given) -> None:
     seen = predict_classes(classifier, crops.images)
-    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=slow).entries(seen, True, NONE, few)
+    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=slow).entries(seen, True, NONE, few, {})
     assert len(entry.chosen) == given
     assert (entry.seconds is None) == (slow == 0)
 
 
 def test_a_slow_one_is_given_the_same_few_whatever_else_there_is(classifier, crops, tmp_path) -> None:
     seen = predict_classes(classifier, crops.images)
-    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=1).entries(seen, True, NONE, 3)
+    entry, _ = maps_of(classifier, crops, tmp_path, Recording(), slow=1).entries(seen, True, NONE, 3, {})
     assert len(entry.chosen) == 3
     names = {crops.names[i] for i in entry.chosen}
     turned = Crops(crops.names[::-1], crops.images[::-1], crops.labels[::-1], crops.truths)
