@@ -5,11 +5,12 @@ import dataclasses
 import pytest
 
 from casmap.paper.variant import variant
+from casmap.training.options_of_0_1_0 import names_of_0_1_0
 from casmap.training.recipes import PAPER, PHOTOS, QUICK, RECIPES
 
 
 def name(recipe, **changes):
-    return variant(dataclasses.asdict(recipe.replace(**changes)))
+    return variant({"recipe": dataclasses.asdict(recipe.replace(**changes))})
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,17 @@ def test_the_second_stage_is_named() -> None:
     assert name(PHOTOS, thinning="F") == "Baseline, photos recipe + second stage"
     assert name(PAPER, second_stage_steps=5) == "CASM, the paper's + second stage"
     assert name(RECIPES["seeds"]) == "second stage on the masks of shipped"
+
+
+def test_files_of_0_1_0_have_the_same_names() -> None:
+    recipe = PHOTOS.replace(encoder="shared", second_stage_steps=600)
+    assert variant({"recipe": names_of_0_1_0(recipe.options())}) == name(recipe)
+    assert "+ second stage" in name(recipe)
+
+
+def test_people_who_corrected_and_a_run_that_was_stopped_are_named() -> None:
+    recipe = {"recipe": dataclasses.asdict(PAPER)}
+    corrected = {"corrected": {"photos": 20, "steps": 150}}
+    assert variant(recipe | corrected) == "CASM, the paper's, corrected by people"
+    assert variant(recipe | {"stopped": 40}) == "CASM, the paper's, stopped after 40 steps"
+    assert variant(recipe | {"stopped": 40} | corrected).endswith(", stopped after 40 steps, corrected by people")

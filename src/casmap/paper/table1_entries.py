@@ -105,7 +105,7 @@ def mapping_entry(name: str, mapper: SaliencyMapper, photos: PhotoSet, crops: Cr
     return Entry(
         name, "nothing", np.arange(len(crops)), lambda chosen: found[chosen],
         lambda chosen: system(crops.images[chosen]), np.concatenate(classes) if classes else None,
-        paper=variant(mapper.about.get("recipe", {})), paper_le=PAPER.get(name),
+        paper=variant(mapper.about), paper_le=PAPER.get(name),
         others={policy: of_system(system, other) for policy, other in squares.items()},
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from casmap.training.options_of_0_1_0 import current_names
 from casmap.training.recipes import PAPER, PHOTOS
 
 # What makes Algorithm 1 the paper's; other options are numbers such as sizes, rates and steps.
@@ -11,17 +12,28 @@ KINDS = {"the paper's": PAPER, "photos recipe": PHOTOS}
 OTHER = "another recipe"
 
 
-def variant(recipe: Mapping[str, Any]) -> str:
-    """The name of a mapping with this recipe in its metadata; "" without one.
+def variant(about: Mapping[str, Any]) -> str:
+    """The name of a mapping with this metadata; "" without a recipe.
 
     >>> import dataclasses
-    >>> variant(dataclasses.asdict(PAPER)), variant(dataclasses.asdict(PAPER.replace(thinning="F")))
+    >>> paper, photos = (dataclasses.asdict(recipe) for recipe in (PAPER, PHOTOS))
+    >>> variant({"recipe": paper}), variant({"recipe": paper | {"thinning": "F"}})
     ("CASM, the paper's", "Baseline, the paper's")
-    >>> variant(dataclasses.asdict(PHOTOS)), variant({})
-    ('CASM, photos recipe + second stage', '')
+    >>> variant({"recipe": photos, "corrected": {"photos": 20}}), variant({})
+    ('CASM, photos recipe + second stage, corrected by people', '')
     """
+    recipe = current_names(about.get("recipe") or {})
     if not recipe:
         return ""
+    corrected = ", corrected by people" if "corrected" in about else ""
+    stopped = f", stopped after {about['stopped']} steps" if "stopped" in about else ""
+    return _of_recipe(recipe) + stopped + corrected
+
+
+def _of_recipe(recipe: Mapping[str, Any]) -> str:
+    """The name of a mapping that was trained by a recipe to its end."""
+    if source := recipe.get("masks_from"):  # no Algorithm 1 of its own
+        return f"second stage on the masks of {source}"
     given = {key: recipe.get(key, getattr(PAPER, key)) for key in DECIDING}
     if recipe.get("encoder") == "separate":  # a row of the paper's Table 2
         given["encoder"] = PAPER.encoder
@@ -29,6 +41,4 @@ def variant(recipe: Mapping[str, Any]) -> str:
     if KINDS.get(kind) is PAPER and recipe.get("area") is not None:
         kind += " with --area"  # the paper's lambda_R is a constant
     name = f"{'Baseline' if recipe.get('thinning') == 'F' else 'CASM'}, {kind}"
-    if source := recipe.get("masks_from"):  # no Algorithm 1 of its own
-        return f"second stage on the masks of {source}"
     return f"{name} + second stage" if recipe.get("second_stage_steps") else name

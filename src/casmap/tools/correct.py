@@ -177,6 +177,6 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
             step_decoder(network, optimizer, batch[:, :3], batch[:, 3:].clamp(0, 1))
             advance()
-    kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training") if key in about}
+    kept: dict[str, Any] = {key: about[key] for key in ("size", "recipe", "training", "stopped") if key in about}
     save_mapping(path, network, kept | {"corrected": {"photos": len(corrected), "steps": steps}})
     return path
