@@ -414,6 +414,16 @@ def test_bad_lines_of_tiny_imagenet_are_named_and_the_others_used(tiny_imagenet)
     assert [problem.kind for problem in photos.read_annotation(0)[1]] == [Kind.BOX_SKIPPED]
 
 
+def test_tiny_imagenet_in_class_folders_without_boxes_is_like_any_other_folder(tmp_path):
+    for name in ("train/n01/a.jpg", "train/n02/b.jpg", "val/n01/c.jpg", "val/n02/d.jpg"):
+        photo(tmp_path / name)
+    (tmp_path / "wnids.txt").write_text("n01\nn02\n")
+    (tmp_path / "boxes.csv").write_text("file,xmin,ymin,xmax,ymax\nn01/c.jpg,1,2,3,4\n")
+    photos = open_photos(str(tmp_path), split="val", boxes=tmp_path / "boxes.csv")
+    assert seen(photos) == [("n01/c.jpg", "n01", [[1, 2, 3, 4]]), ("n02/d.jpg", "n02", None)]
+    assert "the splits train, val" in refusal(str(tmp_path))
+
+
 def test_a_link_out_of_tiny_imagenet_is_refused(tiny_imagenet, tmp_path):
     table = tiny_imagenet / "val" / "val_annotations.txt"
     table.rename(tmp_path / "elsewhere.txt")

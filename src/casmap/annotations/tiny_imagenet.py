@@ -13,7 +13,7 @@ from casmap.annotations.regions import collect_objects, four_numbers, object_fro
 from casmap.annotations.types import NO_RECORD, AnnotatedObject, Annotations, Kind, Names, ObjectParser, Problem
 from casmap.io.reading import MAX_ANNOTATIONS, read_text, reading, refuse_link
 
-TABLE = "val_annotations.txt"
+BOXES, TABLE = "_boxes.txt", "val_annotations.txt"
 Line = tuple[str, str, Sequence[str]]  # the photo's name, its class, the box
 
 
@@ -21,7 +21,7 @@ def read_train(root: Path, names: Names) -> Annotations:
     """Read the boxes of the photos in train/, whose classes are their folders."""
     problems: list[Problem] = []
     lines: list[Line] = []
-    for path in sorted((root / "train").glob("*/*_boxes.txt")):
+    for path in sorted((root / "train").glob("*/*" + BOXES)):
         wnid = path.parent.name
         lines += [(f"{wnid}/images/{photo}", wnid, box) for photo, *box in _rows(path, root, 5, problems)]
     return _annotations(lines, names, problems)

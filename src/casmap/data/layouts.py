@@ -151,17 +151,20 @@ def _read_coco(root: Path, path: Path, photos: Path, names: Names) -> Annotation
 
 
 def _tiny_imagenet(root: Path) -> Splits | None:
-    """Recognise wnids.txt beside train/ and val/images/; the photos of test have no classes."""
+    """Recognise wnids.txt, train/WNID/WNID_boxes.txt and val/val_annotations.txt; the photos of test have no classes.
+
+    A copy whose photos were sorted into class folders, without these files of boxes, is like any other folder.
+    """
     if not (root / "wnids.txt").is_file():
         return None
-    parts = {
-        "train": (root / "train", tiny_imagenet.read_train),
-        "val": (root / "val" / "images", tiny_imagenet.read_val),
-    }
-    return {
-        split: partial(Layout, f"Tiny ImageNet, split {split}", folder, partial(read, root))
-        for split, (folder, read) in parts.items() if folder.is_dir()
-    } or None  # fmt: skip
+    layouts: Splits = {}
+    if any((root / "train").glob("*/*" + tiny_imagenet.BOXES)):
+        read = partial(tiny_imagenet.read_train, root)
+        layouts["train"] = partial(Layout, "Tiny ImageNet, split train", root / "train", read)
+    if (root / "val" / tiny_imagenet.TABLE).is_file() and (root / "val" / "images").is_dir():
+        read = partial(tiny_imagenet.read_val, root)
+        layouts["val"] = partial(Layout, "Tiny ImageNet, split val", root / "val" / "images", read)
+    return layouts or None
 
 
 # To add a layout, add a function: it takes a root and returns the layout of each split, or None for other layouts.
