@@ -15,6 +15,7 @@ from casmap.evaluation.fidelity import (
     inside,
     measure_fidelity,
 )
+from casmap.inference.components import PAPER
 
 SIDE = 32
 UPPER_LEFT = (slice(0, SIDE // 2), slice(0, SIDE // 2))
@@ -49,7 +50,7 @@ BOXES = [np.array([[0.0, 0, SIDE / 2, SIDE / 2]])] * 4
 
 
 def values(name, masks, images):
-    row = measure_fidelity(name, masks, images, np.ones(4, np.int64), JUDGE, BOXES)
+    row = measure_fidelity(name, masks, images, np.ones(4, np.int64), JUDGE, BOXES, PAPER)
     return {key: number.value for key, number in row.numbers.items()}
 
 
@@ -64,7 +65,7 @@ def test_the_evidence_beats_its_opposite_and_random_maps_in_all_measures(images,
 
 def test_deletion_by_hand(images, evidence):
     """The quarter is gone after 2.5 of 10 steps; at each, the share of it that is left decides."""
-    row = measure_fidelity("right", evidence, images, np.ones(4, np.int64), JUDGE)
+    row = measure_fidelity("right", evidence, images, np.ones(4, np.int64), JUDGE, None, PAPER)
     left = [max(0.0, 1 - 4 * (k * SIDE**2 // 10) / SIDE**2) for k in range(11)]
     curve = np.array([1 / (1 + np.exp(4 - 8 * 235 / 255 * share)) for share in left])
     expected = (curve.sum() - (curve[0] + curve[-1]) / 2) / 10
@@ -75,7 +76,7 @@ def test_deletion_by_hand(images, evidence):
 def test_the_saliency_metric_by_hand(images, evidence):
     """The crop is white all over; the box is a quarter of the image."""
     probability = 1 / (1 + np.exp(4 - 8 * 235 / 255))
-    row = measure_fidelity("right", evidence, images, np.ones(4, np.int64), JUDGE)
+    row = measure_fidelity("right", evidence, images, np.ones(4, np.int64), JUDGE, None, PAPER)
     np.testing.assert_allclose(row.values[METRIC], np.log(0.25) - np.log(probability), atol=1e-5)
 
 

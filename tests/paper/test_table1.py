@@ -32,7 +32,7 @@ from casmap.evaluation.numbers import bootstrap_interval
 from casmap.evaluation.table import system_of
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.evaluation.wsol_protocol import WSOL_MEASURES, measure_wsol
-from casmap.inference.components import binary_mask, largest_box
+from casmap.inference.components import PAPER, binary_mask, largest_box
 from casmap.inference.mapper import SaliencyMapper
 from casmap.install_hint import install_hint
 from casmap.models.class_activation import min_max
@@ -670,7 +670,9 @@ def test_with_a_judge_every_row_has_its_fidelity(folder, tmp_path):
     line = next(line for line in table.lines if line.name == "CAM, the true class")
     crops, everything = table.crops, np.arange(15)
     boxes = [truth.boxes for truth in crops.truths]
-    expected = measure_fidelity("CAM", line.entry.masks(everything), crops.images, crops.labels, judge, boxes).numbers
+    expected = measure_fidelity(
+        "CAM", line.entry.masks(everything), crops.images, crops.labels, judge, boxes, PAPER
+    ).numbers
     assert {key: line.numbers[key] for key in FIDELITY_MEASURES} == expected
     outcome = table1(table)
     (fidelity,) = (one for one in outcome.further if one.title == f"Fidelity to {folder.name}")

@@ -258,9 +258,10 @@ def _print_all(results: "Evaluation", console: Console) -> None:
 
 def print_fidelity(rows: "Sequence[Row]", judge: str, console: Console = console) -> None:
     """Print the fidelity of masks to a judge, a line for each system."""
-    from casmap.evaluation.fidelity import FIDELITY, fidelity_table
+    from casmap.evaluation.fidelity import fidelity_note, fidelity_table
+    from casmap.inference.components import Threshold
 
     photos = max(len(values) for row in rows for values in row.values.values())
     title = f"Fidelity to {judge}: {counted(photos, 'photo')}, 95 % bootstrap intervals"
     console.print(table_of(title, *fidelity_table(rows), box=box.SIMPLE_HEAD, title_justify="left"))
-    console.print(FIDELITY)
+    console.print(fidelity_note(Threshold()))

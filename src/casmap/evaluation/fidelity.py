@@ -17,7 +17,7 @@ from casmap.evaluation.numbers import Number, mean_of
 from casmap.evaluation.pointing import energy_pointing_game, pointing_game
 from casmap.evaluation.road import road, without
 from casmap.evaluation.saliency_metric import enlarged_crop, saliency_metric
-from casmap.inference.components import PAPER, Threshold, largest_box
+from casmap.inference.components import Threshold, largest_box
 
 MOST = 200  # photos that are measured; some thirty forward passes for each mask
 INSERTION, DELETION, ROAD = "insertion AUC", "deletion AUC", "ROAD"
@@ -26,12 +26,23 @@ FIDELITY_MEASURES = {
     INSERTION: "insertion AUC ↑", DELETION: "deletion AUC ↓", ROAD: "ROAD ↑", METRIC: "saliency metric ↓",
     POINTING: "pointing game ↑", ENERGY: "energy pointing game ↑",
 }  # fmt: skip
-FIDELITY = (
+_FIDELITY = (
     "Insertion and deletion: area under the probability of the class, 10 steps, from the blurred photo and to the mean "
     "colour. ROAD: half of the mean difference of the probability without the least and without the most salient 20, "
     "40, 60, 80 % of the pixels, imputed. Saliency metric: log of the box's share of the image, at least 0.05, minus "
-    "log of the probability in its crop. Pointing games: the peak, and the share of the map's sum, in the true boxes."
+    "log of the probability in its crop; the box is that of the largest component of m >= {rule}, while Dabkowski & "
+    "Gal take that of all salient pixels. Pointing games: the peak, and the share of the map's sum, in the true boxes."
 )
+
+
+def fidelity_note(threshold: Threshold) -> str:
+    """What the measures are, for masks that are cut at this threshold.
+
+    >>> "of m >= 0.5," in fidelity_note(Threshold()), "of m >= 1 mean m," in fidelity_note(Threshold(alpha=1))
+    (True, True)
+    """
+    rule = f"{threshold.alpha:g} mean m" if threshold.fixed is None else f"{threshold.fixed:g}"
+    return _FIDELITY.format(rule=rule)
 
 
 def fidelity_table(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
@@ -80,9 +91,12 @@ class Judge:
 
 def measure_fidelity(
     name: str, masks: Floats, images: npt.NDArray[np.uint8], targets: npt.NDArray[np.int64], judge: Judge,
-    boxes: Sequence[Floats] | None = None, threshold: Threshold = PAPER, progress: Callable[[], None] = lambda: None,
+    boxes: Sequence[Floats] | None, threshold: Threshold, progress: Callable[[], None] = lambda: None,
 ) -> Row:  # fmt: skip
-    """All measures of masks (N, S, S) of images (N, S, S, 3) with the classes (N,) and true boxes N times (n, 4)."""
+    """All measures of masks (N, S, S) of images (N, S, S, 3) with the classes (N,) and true boxes N times (n, 4).
+
+    threshold: what the box of the saliency metric is around. Without boxes there are no pointing games.
+    """
     values: dict[str, list[float]] = {}
     for index, (mask, image, target) in enumerate(zip(masks, images, targets, strict=True)):
         found = _judged(mask, image, int(target), judge, threshold)

@@ -2,7 +2,8 @@
 
     s(a, p) = log max(a, 0.05) - log p
 
-a: the share of the image in the box of the salient region. p: the probability of the class when the classifier sees the
+a: the share of the image in the box of the largest component, as for LE; Dabkowski & Gal take the box of everything
+that is salient, which one stray pixel enlarges. p: the probability of the class when the classifier sees the
 crop of this box only, enlarged to the size of its input. Lower is better.
 """
 

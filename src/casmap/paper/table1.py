@@ -11,9 +11,10 @@ import numpy.typing as npt
 from casmap.data.sources import open_photos
 from casmap.evaluation.box_fit import ALPHA_ONE
 from casmap.evaluation.evaluate import Number
-from casmap.evaluation.fidelity import FIDELITY, MOST
+from casmap.evaluation.fidelity import MOST, fidelity_note
 from casmap.evaluation.numbers import columns, negated, percent, points
 from casmap.evaluation.wsol_protocol import V2, WSOL_PROTOCOL
+from casmap.inference.components import PAPER as ALPHA_1
 from casmap.inference.saliency_map import SaliencyMap
 from casmap.io.images import Image, encode_png
 from casmap.io.names import file_name
@@ -127,7 +128,7 @@ def notes(table: Table1) -> str:
         f"{ours.milliseconds / alone:.2f} times that.",
         FIELD_NOTE,
         f"Choe et al.'s protocol: {WSOL_PROTOCOL}",
-        f"Fidelity to {table.judge}, on at most {MOST} photos: {FIDELITY}" if table.judge else "",
+        f"Fidelity to {table.judge}, on at most {MOST} photos: {fidelity_note(ALPHA_1)}" if table.judge else "",
         "Images: every row's map over the same photos, each scaled so that its brightest hundredth saturates, with its "
         "box at alpha = 1.",
     ]

@@ -25,6 +25,7 @@ from casmap.evaluation.field_protocol import measure_field_protocol
 from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.evaluation.wsol_protocol import measure_wsol
+from casmap.inference.components import PAPER
 from casmap.inference.mapper import SaliencyMapper, names_of
 from casmap.install_hint import install_hint
 from casmap.io.atomic import write_whole
@@ -170,7 +171,7 @@ def judged(entry: Entry, masks: Floats, crops: Crops, classes: Sequence[str], ju
     boxes = [crops.truths[index].boxes for index in of]
     with reporter.progress(f"{entry.name}, judged by {judge.name}", len(of)) as advance:
         return measure_fidelity(
-            entry.name, masks[which], crops.images[of], targets, judge, boxes, progress=advance
+            entry.name, masks[which], crops.images[of], targets, judge, boxes, PAPER, advance
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from casmap.data.sources import open_photos
 from casmap.errors import UserError
 from casmap.evaluation.burnt_in import burnt_in_warnings, strokes
 from casmap.evaluation.evaluate import Row
-from casmap.evaluation.fidelity import FIDELITY, fidelity_table
+from casmap.evaluation.fidelity import fidelity_note, fidelity_table
 from casmap.evaluation.numbers import mean_of, percent, signed
 from casmap.evaluation.trust import SMALL, Measured, measure, target_probability
 from casmap.evaluation.verdict import INPAINTED, MASKED_IN, WHOLE, Judgement, judge, with_warnings
@@ -211,7 +211,7 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
             sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
     if checked.fidelity:
         title = "Fidelity to another classifier"
-        sections.append(Section(title, FIDELITY, *fidelity_table(checked.fidelity)))
+        sections.append(Section(title, fidelity_note(Threshold()), *fidelity_table(checked.fidelity)))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
             of_class = np.flatnonzero(checked.labels == label)[:ROW]
