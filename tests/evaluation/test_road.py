@@ -1,5 +1,8 @@
 """ROAD's imputation against a dense system of equations, and against pytorch-grad-cam where it is installed."""
 
+from importlib.resources import files
+
+import cv2
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -46,6 +49,26 @@ def test_a_large_hole_is_filled_too() -> None:
     missing = np.zeros((96, 96), bool)
     missing[:, 1:-1] = True
     np.testing.assert_allclose(imputed(ramp, missing), ramp, atol=5e-3)  # half of the noise that ROAD adds
+
+
+def normalised_photo(size: int) -> npt.NDArray[np.float32]:
+    """The page's example photo, with mean 0 and standard deviation 1."""
+    photo = cv2.imread(str(files("casmap.web") / "static" / "example.jpg"))
+    small = cv2.resize(photo, (size, size), interpolation=cv2.INTER_AREA).astype(np.float32)
+    return (small - small.mean()) / small.std()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_a_photo_is_imputed_to_a_fraction_of_the_noise(share, monkeypatch) -> None:
+    """The same equations, solved a hundred times more precisely."""
+    image = normalised_photo(224)
+    missing = np.zeros(224 * 224, bool)
+    missing[most_salient_first(cv2.GaussianBlur(image[..., 0], (0, 0), 15))[: round(share * missing.size)]] = True
+    found = imputed(image, missing.reshape(224, 224))
+    monkeypatch.setattr("casmap.evaluation.road.TOLERANCE", 1e-7)
+    monkeypatch.setattr("casmap.evaluation.road.MOST", 5000)
+    exact = imputed(image, missing.reshape(224, 224))
+    assert np.sqrt(((found - exact)[missing.reshape(224, 224)] ** 2).mean()) < NOISE
 
 
 def test_known_pixels_stay_and_imputed_ones_are_a_little_noisy() -> None:

@@ -126,3 +126,11 @@ def test_the_highest_values_are_chosen_and_all_masks_have_one_area(masks, area) 
     for mask, chosen in zip(masks, binary, strict=True):
         if 0 < chosen.sum() < 30:
             assert mask[chosen].min() >= mask[~chosen].max()
+
+
+def test_of_equal_values_random_ones_are_chosen() -> None:
+    (binary,) = highest(np.ones((1, 40, 40), np.float32), 0.3)
+    upper, left = binary[:20].mean(), binary[:, :20].mean()
+    assert binary.mean() == pytest.approx(0.3)
+    assert upper == pytest.approx(0.3, abs=0.08)
+    assert left == pytest.approx(0.3, abs=0.08)

@@ -24,6 +24,17 @@ def most_salient_first(values: Floats, seed: int = 0) -> npt.NDArray[np.int64]:
     return np.asarray(order[np.argsort(-values.ravel()[order], kind="stable")])
 
 
+def ranks(order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The position of each pixel in an order: (n,) -> (n,).
+
+    >>> ranks(np.array([2, 0, 1]))
+    array([1, 2, 0])
+    """
+    found = np.empty_like(order)
+    found[order] = np.arange(order.size)
+    return found
+
+
 def replaced(before: Floats, after: Floats, order: npt.NDArray[np.int64], steps: int = STEPS) -> Floats:
     """An image whose first 0, 1 / steps, ... all pixels are those of another: (3, H, W) twice -> (steps + 1, 3, H, W).
 
@@ -32,10 +43,8 @@ def replaced(before: Floats, after: Floats, order: npt.NDArray[np.int64], steps:
            [1., 0., 1., 0.],
            [1., 1., 1., 1.]])
     """
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.arange(order.size)
     counts = np.arange(steps + 1) * order.size // steps
-    changed = rank.reshape(before.shape[1:]) < counts[:, None, None]
+    changed = ranks(order).reshape(before.shape[1:]) < counts[:, None, None]
     return np.where(changed[:, None], after, before)
 
 

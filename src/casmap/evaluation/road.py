@@ -9,12 +9,14 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from casmap.evaluation.insertion import ranks
+
 Floats = npt.NDArray[np.floating]
 SHARES = (0.2, 0.4, 0.6, 0.8)  # removed pixels
 NOISE = 0.01  # standard deviation of what is added to imputed pixels, of images normalised for the classifier
 NEIGHBOURS = np.array([[1, 2, 1], [2, 0, 2], [1, 2, 1]]) / 12
 SMALLEST = 8  # pixels; smaller images are not halved
-TOLERANCE, MOST = 1e-4, 500  # the residual at which the solver stops, as a share of the image, and its iterations
+TOLERANCE, MOST = 1e-5, 500  # the residual at which the solver stops, as a share of the image, and its iterations
 
 
 def imputed(image: Floats, missing: npt.NDArray[np.bool_]) -> Floats:
@@ -62,8 +64,7 @@ def _resized(image: Floats, size: tuple[int, int], interpolation: int) -> Floats
 def without(image: Floats, order: npt.NDArray[np.int64], shares: tuple[float, ...] = SHARES, seed: int = 0) -> Floats:
     """A normalised image (3, H, W) without the first pixels of `order`, for each share: (len(shares), 3, H, W)."""
     random, found = np.random.default_rng(seed), []
-    rank = np.empty(order.size, np.int64)
-    rank[order] = np.arange(order.size)
+    rank = ranks(order)
     for share in shares:
         missing = (rank < round(share * order.size)).reshape(image.shape[1:])
         filled = imputed(image.transpose(1, 2, 0), missing)

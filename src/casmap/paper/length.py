@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from casmap.errors import UserError
 from casmap.evaluation.evaluate import System, localization_errors
+from casmap.evaluation.insertion import most_salient_first, ranks
 from casmap.evaluation.localization import continuous_f1, localization_error
 from casmap.evaluation.mask_statistics import mask_entropy, mean_mask, spread, total_variation
 from casmap.evaluation.numbers import Number, bootstrap_statistic, columns, mean_of, paired_difference, percent, points
@@ -168,14 +169,13 @@ def accuracy_on(version: str) -> str:
 def highest(masks: npt.NDArray[np.float32], area: float) -> Binary:
     """Binary masks of the highest values of each mask, all with the same number of pixels: (N, H, W) -> (N, H, W).
 
+    Of equal values random ones are chosen.
+
     >>> highest(np.array([[[0.1, 0.9], [0.4, 0.2]]], np.float32), 0.5)[0].tolist()
     [[False, True], [True, False]]
     """
-    flat = masks.reshape(len(masks), -1)
-    order = np.argsort(-flat, axis=1, kind="stable")[:, : round(area * flat.shape[1])]
-    found = np.zeros(flat.shape, bool)
-    np.put_along_axis(found, order, True, axis=1)
-    return found.reshape(masks.shape)
+    count = round(area * masks[0].size)
+    return np.stack([ranks(most_salient_first(mask)).reshape(mask.shape) < count for mask in masks])
 
 
 def length(found: dict[Row, Values], judges: Sequence[str], data: str, recipe: Recipe, each: int) -> Outcome:
