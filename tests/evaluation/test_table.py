@@ -460,3 +460,11 @@ def test_photos_without_a_mask_are_left_out_with_a_warning(tmp_path, mapper):
     left_out = sorted((tmp_path / "photos").rglob("*.*"))[2].relative_to(tmp_path / "photos")
     assert warnings == [f"Photos without a box or mask, left out: 3 of 8, the first {left_out.as_posix()}."]
     assert len(measured.rows[0].values["LE"]) == 5
+
+
+def test_a_brief_evaluation_has_the_same_numbers_and_two_protocols(mapper, scenes, results):
+    brief = compare(scenes, {"mine": mapper}, area=0.2, brief=True)
+    assert [row.numbers for row in brief.rows] == [row.numbers for row in results.rows]
+    assert [row.numbers for row in brief.central_crop] == [row.numbers for row in results.central_crop]
+    assert (brief.field_protocol, brief.wsol_protocol) == ([], [])
+    assert printed(brief, 80, False) == printed(results, 80, False)

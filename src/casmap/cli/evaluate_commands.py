@@ -129,7 +129,7 @@ def evaluate(
         judge = open_judge(fidelity)  # a wrong name is refused before anything is measured
     results = measure(
         data, mapping=mapping or None, boxes=boxes, masks=masks, parts=parts, split=split, area=area, size=size,
-        unseen=unseen, reporter=reporter,
+        unseen=unseen, brief=not everything and json is None, reporter=reporter,
     )  # fmt: skip
     print_rows(results, everything)
     judged = []
