@@ -42,6 +42,12 @@ def test_a_longer_list_continues_the_same_runs(setting, tmp_path) -> None:
     assert "up to 4 steps" in outcome.title
 
 
+def test_a_wrong_thinning_is_refused_before_anything_is_trained(setting, tmp_path) -> None:
+    with pytest.raises(UserError, match="thinning"):
+        run_length(setting, snapshots=[1], thinnings=["F", "L0"], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_each_number_is_that_of_its_snapshot(setting, tmp_path) -> None:
     outcome = run_length(setting, snapshots=[3], thinnings=["F"], out=tmp_path)
     (path,) = tmp_path.glob("trainings/E-shared-F-*/mapping-3.safetensors")

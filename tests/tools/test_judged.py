@@ -1,6 +1,7 @@
 """The fidelity of mappings to a judge, from files and from the command line."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from casmap.inference.components import Threshold
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.models.files import save_classifier
+from casmap.reporting import Reporter
 from casmap.tools.classifiers import open_judge
 from casmap.tools.judged import measure_judged
 
@@ -58,14 +60,42 @@ def test_the_judge_answers_as_the_classifier_of_the_file(judging):
 def test_evaluate_and_check_measure_fidelity_when_asked(casmap, mapping, judging, tmp_path):
     spec = "scenes:photos=5,classes=4,size=32,seed=2"
     done = casmap("evaluate", spec, "--mapping", mapping, "--fidelity", judging, "--json", "all.json")
-    assert (done.code, done.complained) == (0, "")
+    assert done.code == 0
+    assert "The judge" in done.said + done.complained
     assert "5 photos" in done.said.partition("Fidelity to")[2]
     numbers = json.loads((tmp_path / "all.json").read_text())
     for name in (mapping.parent.name, *SYSTEMS):
         assert set(numbers[name]["fidelity"]) == set(FIDELITY_MEASURES)
     done = casmap("check", spec, "--mapping", mapping, "--fidelity", judging, "--out", "trust")
-    assert (done.code, done.complained) == (0, "")
+    assert done.code == 0
     found = json.loads((tmp_path / "trust" / "check.json").read_text())["fidelity"]
     assert list(found) == ["the masks", *SYSTEMS]
     assert POINTING in found["the masks"]
-    assert "Fidelity to another classifier" in (tmp_path / "trust" / "check.html").read_text()
+    assert found["the masks"]["photos"] == 5
+    assert "Fidelity to another classifier: 5 photos" in (tmp_path / "trust" / "check.html").read_text()
+
+
+class Few(Scenes):
+    """Scenes of which one has a box."""
+
+    def annotation(self, index):
+        return super().annotation(index) if index == 2 else None
+
+
+def test_photos_without_a_box_are_judged_too_without_pointing_games(mapping, judging):
+    few, judge = Few(classes=4, photos=6, size=SIZE, seed=1), open_judge(str(judging))
+    (row, *_) = measure_judged(few, {"mine": SaliencyMapper.load(mapping)}, judge, size=SIZE)
+    assert POINTING not in row.numbers
+    assert {len(values) for values in row.values.values()} == {6}
+
+
+def test_a_judge_of_the_mappings_own_architecture_is_named(mapping, judging):
+    scenes, mapper = Scenes(classes=4, photos=3, size=SIZE), SaliencyMapper.load(mapping)
+    warnings, reporter = [], Reporter()
+    reporter.warning = warnings.append
+    for backbone in ("another", mapper.about["backbone"]):
+        assert warnings == []
+        judge = replace(open_judge(str(judging)), backbone=backbone)
+        measure_judged(scenes, {"mine": mapper}, judge, size=SIZE, reporter=reporter)
+    (warning,) = warnings
+    assert "as is the classifier of mine" in warning

@@ -63,13 +63,17 @@ def shown(number: Number | None) -> str:
 
 @dataclass(frozen=True)
 class Judge:
-    """A classifier: its name and classes, the normalisation of its input, and (n, 3, S, S) -> logits (n, C)."""
+    """A classifier: its name and classes, the normalisation of its input, and (n, 3, S, S) -> logits (n, C).
+
+    backbone: its architecture, if it has a name.
+    """
 
     name: str
     classes: Sequence[str]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     classify: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.floating]]
+    backbone: str = ""
 
     def normalised(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Images (n, S, S, 3) -> (n, 3, S, S)."""

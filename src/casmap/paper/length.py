@@ -69,6 +69,10 @@ def run_length(
 ) -> Outcome:  # fmt: skip
     """Train each thinning `each` times to the last snapshot, all from one f(0), and measure every snapshot."""
     first, base = recipes_of(setting, recipe_score, erase, size)
+    runs = {
+        name: [base.replace(thinning=name, seed=base.seed + number) for number in range(each)]
+        for name in thinnings or THINNINGS
+    }
     photos, held_out = setting.both()
     for place in classifiers or ():  # report errors before training
         if place == base.backbone:
@@ -87,8 +91,7 @@ def run_length(
 
     found: dict[Row, Values] = {}
     for steps in sorted(snapshots or SNAPSHOTS):
-        for thinning in thinnings or THINNINGS:
-            recipes = [base.replace(thinning=thinning, seed=base.seed + number) for number in range(each)]
+        for thinning, recipes in runs.items():
             parts = [study.part(f"{thinning} {r.seed} {steps} {key}", partial(measured, r, steps)) for r in recipes]
             found[thinning, steps] = {name: np.array([part[name] for part in parts], np.float64) for name in parts[0]}
     return length(found, list(judges), setting.data, base, each)

@@ -31,7 +31,7 @@ from casmap.io.lock import locked
 from casmap.io.names import written
 from casmap.io.tabular import to_csv
 from casmap.models.classifier import Classifier
-from casmap.reporting import SILENT, Reporter
+from casmap.reporting import SILENT, Reporter, counted
 from casmap.tools.classifiers import VERSIONS, logits_of_versions, open_judge, open_matching_classifier, short_names
 from casmap.tools.judged import measure_judged
 from casmap.tools.page import Section, block, write_page
@@ -210,7 +210,8 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
             text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
             sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
     if checked.fidelity:
-        title = "Fidelity to another classifier"
+        count = len(next(iter(checked.fidelity[0].values.values())))
+        title = f"Fidelity to another classifier: {counted(count, 'photo')}"
         sections.append(Section(title, fidelity_note(Threshold()), *fidelity_table(checked.fidelity)))
     for label, name in enumerate(checked.classes):
         if told := [sentence for sentence in checked.warnings if f"the photos of {name} the mask" in sentence]:
@@ -240,8 +241,11 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     content = {"photos": len(checked.names), "known": checked.known, "right": means, "warnings": checked.warnings}
     content |= {"verdict": checked.verdict, "judgement": checked.judgement.to_json()}
     if checked.fidelity:
-        numbers = {row.name: row.numbers for row in checked.fidelity}
-        content["fidelity"] = {name: {key: vars(one) for key, one in of.items()} for name, of in numbers.items()}
+        content["fidelity"] = {
+            row.name: {"photos": len(next(iter(row.values.values())))}
+            | {key: vars(one) for key, one in row.numbers.items()}
+            for row in checked.fidelity
+        }
     write_whole(out / "check.json", json.dumps(content, indent=2) + "\n")
 
 

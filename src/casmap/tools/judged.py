@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from casmap.data.photos import PhotoSet
+from casmap.data.photos import PhotoSet, Subset
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
 from casmap.evaluation.blind import GAUSSIAN, RANDOM, gaussian_system, random_system
-from casmap.evaluation.evaluate import Floats, Row, resized_truth
+from casmap.evaluation.evaluate import Floats, Row, annotated_indices, resized_truth
 from casmap.evaluation.fidelity import MOST, Judge, measure_fidelity
 from casmap.evaluation.trust import spread
 from casmap.inference.components import Threshold
@@ -26,9 +26,10 @@ def judge_masks(
     data: str, mappings: Sequence[Path], judge: Judge, *, boxes: Path | None = None, masks: Path | None = None,
     split: str | None = None, reporter: Reporter = SILENT,
 ) -> list[Row]:  # fmt: skip
-    """`measure_judged` of photos, mappings (default: the shipped one) and a judge."""
+    """`measure_judged` of the photos with a box or mask, mappings (default: the shipped one) and a judge."""
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
-    return measure_judged(photos, load_mappers(mappings or [SHIPPED]), judge, reporter=reporter)
+    measured = Subset(photos, np.array(annotated_indices(photos), np.int64))
+    return measure_judged(measured, load_mappers(mappings or [SHIPPED]), judge, reporter=reporter)
 
 
 def measure_judged(
@@ -37,12 +38,17 @@ def measure_judged(
 ) -> list[Row]:  # fmt: skip
     """The fidelity of each mapper's masks, as extracted, of the centre Gaussian and of random blobs.
 
-    At most `most` photos are measured, evenly spread over those with a box or mask, or, if none has any, over all; then
-    there are no pointing games. Photos are resized to (size, size) as a whole.
+    At most `most` photos are measured, evenly spread. There are no pointing games unless each of them has a box or
+    mask. Photos are resized to (size, size) as a whole.
     """
-    known = [index for index in range(len(photos)) if photos.annotation(index) is not None]
-    pool = np.array(known or range(len(photos)))
-    chosen = pool[spread(len(pool), most)].tolist()
+    for name, mapper in mappers.items():
+        if judge.backbone and judge.backbone == mapper.about.get("backbone"):
+            reporter.warning(
+                f"The judge {judge.name} is a {judge.backbone}, as is the classifier of {name}: its masks may have "
+                "been made for it. Name a classifier of another architecture that took no part in training."
+            )
+    chosen = spread(len(photos), most).tolist()
+    known = all(photos.annotation(index) is not None for index in chosen)
     squares: dict[int, list[Image]] = {side: [] for side in (size, *(mapper.size for mapper in mappers.values()))}
     boxes: list[Floats] = []
     for index in reporter.track(chosen, "reading"):
