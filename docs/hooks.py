@@ -24,12 +24,15 @@ HELP = re.compile(r"<!-- help: (.+?) -->")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
 DOCTEST = re.compile(r"^>>> .*?(?=\n\s*\n|\Z)", re.M | re.S)
 ARGUMENT = re.compile(r"(?<=[.)])\s+(?=[a-z_]+(?:, [a-z_]+)*: )")  # "data: a folder. out: the run's folder."
-# What must not break across lines: an option, and in a table an interval or a date.
+# What must not break across lines: an option, and in a table an interval or a date. A hash may break anywhere.
 OPTION = re.compile(r"<code>(-[^<]{1,30})</code>")
 CODE = re.compile(r"<code>.*?</code>", re.S)
 OPTION_NAME = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+HASH = re.compile(r"<code>([0-9a-f]{64})</code>")
 CELL = re.compile(r"<td.*?</td>", re.S)
-NUMBERS = re.compile(r"\[[−+\d.,]+ [−+\d.,]+\]|\d{4}-\d\d-\d\d")
+NUMBERS = re.compile(r"\[[−+\d.,-]+ [−+\d.,-]+\]|\d{4}-\d\d-\d\d")
+TAG = re.compile(r"<[^>]+>")
+LONG = 30  # characters of a cell that needs a wide column on a small screen
 STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
 # Files of the root folder that are pages of the site, too.
 PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
@@ -71,10 +74,18 @@ def on_post_build(*, config: Any) -> None:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Keep options, intervals and dates on one line."""
+    """Keep options, intervals and dates on one line, break hashes, and mark the cells of tables that hold sentences."""
+    html = HASH.sub(r'<code class="hash">\1</code>', html)
     html = OPTION.sub(r'<code class="unbroken">\1</code>', html)
     html = CODE.sub(lambda code: OPTION_NAME.sub(r'<span class="unbroken">\g<0></span>', code[0]), html)
-    return CELL.sub(lambda cell: NUMBERS.sub(r'<span class="unbroken">\g<0></span>', cell[0]), html)
+    return CELL.sub(lambda found: _table_cell(found[0]), html)
+
+
+def _table_cell(html: str) -> str:
+    """A cell whose numbers do not break, with the class `long` if it holds a sentence."""
+    if len(TAG.sub("", NUMBERS.sub("", html))) > LONG:
+        html = html.replace("<td", '<td class="long"', 1)
+    return NUMBERS.sub(r'<span class="unbroken">\g<0></span>', html)
 
 
 def site_links(text: str) -> str:
