@@ -242,11 +242,11 @@ PHOTOS = Recipe(
     first_steps=0, first_lr=3e-4,  # used only if first_steps is set
     smallest_crop=0.3, checkpoint_every=40,
 )  # fmt: skip
-# Learn the masks of the shipped mapping, grown from their seeds and fitted to edges: entry 52 of docs/experiments.md.
+# Learn the shipped mapping's masks, grown from their seeds and fitted to edges: experiment 52 in docs/experiments.md.
 SEEDS = dataclasses.replace(
     PHOTOS, masks_from="shipped", pseudo_masks="seeds", size=288, second_stage_steps=400, batch=32, smallest_crop=0.4
 )
-# Images unlike photos, with small objects, such as ultrasound scans: entry 59 of docs/experiments.md.
+# Images unlike photos, with small objects, such as ultrasound scans: experiment 59 in docs/experiments.md.
 SCANS = dataclasses.replace(
     PHOTOS, erase="features", area=0.15, steps=160, period=8, drop_every=0.6, size=224, algorithm_size=None,
     smallest_crop=0.5, pseudo_masks="seeds", second_stage_steps=100, first_steps=240, first_if_better=True,
