@@ -27,8 +27,8 @@ GENERATED = {"contributing.md", "security.md", "style.md", "changelog.md"}  # pa
 
 
 def commands(text: str) -> list[str]:
-    """The lines of all console blocks."""
-    blocks = re.findall(r"```console\n(.*?)```", text, re.S)
+    """The lines of all console blocks; a line that ends in a backslash and the next one are one command."""
+    blocks = re.findall(r"```console\n(.*?)```", text.replace("\\\n", " "), re.S)
     return [line.split("  #")[0].strip() for block in blocks for line in block.splitlines() if line.strip()]
 
 
