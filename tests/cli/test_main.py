@@ -536,7 +536,8 @@ def test_train_then_extract_and_never_overwrite_a_run(casmap, pets, tmp_path):
 
 
 def test_train_says_that_it_failed_and_not_what_comes_next(casmap, pets):
-    done = casmap("train", "pets", *QUICK, "--held-out", "0.1")  # two steps
+    empty = ("--lambda-r", "1e6", "--mapping-lr", "10", "--steps", "20")  # any mask costs more than it can gain
+    done = casmap("train", "pets", *QUICK, "--held-out", "0.1", *empty)
     assert done.code == 3
     assert "The training failed: do not use this mapping." in done.complained
     assert "Next:" not in done.said
