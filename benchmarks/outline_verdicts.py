@@ -62,7 +62,7 @@ def main() -> None:
     print("| masks | verdict | without classes | " + " | ".join(("all", *photos.classes)) + " |")
     print("|" + "---|" * (4 + len(photos.classes)))
     for name, make in {"the mapping's": None, **changed}.items():
-        found = measure(mapper if make is None else Given(mapper, make()), photos)
+        found = measure(mapper if make is None else Given(mapper, make()), photos, most=len(photos))
         plain = judge(found.masks, found.labels, found.classes, found.correct["own"], found.gains, len(found.masks))
         by_class = [found.class_gains.get(one, {}) for one in photos.classes]
         cells = ["; ".join(signed(gain) for gain in of.values()) for of in (found.gains, *by_class)]

@@ -148,6 +148,18 @@ def test_what_cannot_learn_is_one_sentence(trained, tmp_path) -> None:
         train_on_corrections(trained, photos, out=tmp_path / "c", steps=1)
 
 
+def test_what_cannot_be_trained_is_refused_before_anything_is_measured(trained, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("casmap.tools.correct.agreement", lambda *_: pytest.fail("the photos were measured"))
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "mapping.safetensors").touch()
+    with pytest.raises(UserError, match="exists already"):
+        correct("scenes:classes=2,photos=8,size=64", mapping=trained, out=tmp_path / "old", steps=1)
+    with pytest.raises(UserError, match="needs at least 5"):
+        correct("scenes:classes=2,photos=4,size=64", mapping=trained, out=tmp_path / "new", steps=1)
+    with pytest.raises(UserError, match="steps must be at least 0, not -1"):
+        correct("scenes:classes=2,photos=8,size=64", mapping=trained, out=tmp_path / "new", steps=-1)
+
+
 def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> None:
     write_photos(Scenes(classes=4, photos=12, size=64), tmp_path / "scenes")
     data = ["scenes/photos", "--masks", "scenes/masks"]

@@ -54,8 +54,10 @@ def burnt_in_warnings(
         return np.array([marked[labels == label].mean() for label in large])
 
     found, rng = shares(marked), np.random.default_rng(0)
+    if np.ptp(found) < EXCESS:
+        return []
     by_chance = np.array([np.ptp(shares(rng.permutation(marked))) for _ in range(PERMUTATIONS)])
-    if np.ptp(found) < EXCESS or (by_chance >= np.ptp(found)).mean() > LEVEL:
+    if (by_chance >= np.ptp(found)).mean() > LEVEL:
         return []
     most, fewest = classes[large[found.argmax()]], classes[large[found.argmin()]]
     return [

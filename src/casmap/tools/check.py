@@ -83,7 +83,7 @@ class CheckResult:
             judgement = judge(*of_all, found.gains, len(found.masks), found.agreement, found.class_gains)
         return with_warnings(judgement, self.burnt_in)
 
-    @property
+    @cached_property
     def burnt_in(self) -> list[str]:
         """The sentence about letters and calipers in grey photos, if they may reveal the class."""
         return [] if self.strokes is None else burnt_in_warnings(self.strokes, self.labels, self.classes)

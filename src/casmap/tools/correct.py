@@ -27,6 +27,7 @@ from casmap.training.second_stage import step_decoder
 
 STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
 SMALLEST_CROP = 0.5
+FILE = "mapping.safetensors"
 ENOUGH = 5  # corrected photos that training needs at least
 LEAST_IN_BOX = 0.1  # mean of a mask in corrected boxes below which it is of no use there
 
@@ -55,9 +56,14 @@ def correct(
 
     data: photos in any supported layout. mapping: the file to train (default: the shipped mapping). boxes: corrected
     boxes or outlines, a file in any annotation format. masks: a folder of corrected masks. split: the split to use if
-    data has several. out: the folder for the new mapping. steps: of training; 0 only measures.
+    data has several. out: the folder for the new mapping. steps: of training; 0 only measures. `after` is measured on
+    the photos of the training: keep some corrections aside for how good the mapping is on other photos.
     """
+    if steps < 0:
+        raise UserError(f"{option('steps')} must be at least 0, not {steps}.")
     photos = open_photos(os.fspath(data), boxes=boxes, masks=masks, split=split)
+    if steps:  # before the photos are measured, which takes minutes
+        _check(len(annotated_indices(photos)), Path(out) / FILE)
     before = agreement(SaliencyMapper.load(mapping), photos)
     if not steps:
         return CorrectionResult(before)
@@ -151,14 +157,19 @@ def train_on_corrections(
         return _train(mapping, photos, out, steps, reporter)
 
 
-def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Reporter) -> Path:
-    path = out / "mapping.safetensors"
+def _check(corrections: int, path: Path) -> None:
+    """An error if there are too few corrections to train on, or if the new file exists."""
     if path.exists():
         raise UserError(f"{path} exists already: choose another folder ({option('out')}).")
+    if corrections < ENOUGH:
+        raise UserError(f"Corrected photos: {corrections}. Training needs at least {ENOUGH}: correct more.")
+
+
+def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Reporter) -> Path:
+    path = out / FILE
+    _check(len(annotated_indices(photos)), path)
     network, about = load_trainable(mapping) if mapping.suffix == ".onnx" else load_mapping(mapping)
     corrected = Corrected(photos, SaliencyMapper(network, about["size"]))
-    if len(corrected) < ENOUGH:
-        raise UserError(f"Corrected photos: {len(corrected)}. Training needs at least {ENOUGH}: correct more.")
     if corrected.own:
         reporter.message(
             f"Boxes without outlines: {len(corrected.own)} of {counted(len(corrected), 'correction')}. A box only "
