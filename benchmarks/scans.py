@@ -26,6 +26,7 @@ from casmap.data.batches import normalised
 from casmap.data.folders import PhotoFolder
 from casmap.data.resizing import resize
 from casmap.evaluation.control_masks import BLOB
+from casmap.evaluation.insertion import most_salient_first, ranks
 from casmap.evaluation.localization import mask_iou
 from casmap.evaluation.numbers import mean_of, paired_difference, percent, points
 from casmap.evaluation.pointing import coverage_at_equal_area, pointing_game
@@ -85,10 +86,8 @@ def controls(photos: PhotoFolder, seed: int) -> dict[str, Maps]:
 
 
 def highest(values: np.ndarray, count: int) -> np.ndarray:
-    """Whether each pixel is one of the `count` highest: (H, W) -> (H, W)."""
-    chosen = np.zeros(values.size, bool)
-    chosen[np.argsort(-values, axis=None, kind="stable")[:count]] = True
-    return chosen.reshape(values.shape)
+    """Whether each pixel is one of the `count` highest, random ones of equal values: (H, W) -> (H, W)."""
+    return ranks(most_salient_first(values)).reshape(values.shape) < count
 
 
 def scores(maps: Maps, masks: Maps, truth: list[np.ndarray | None]) -> dict[str, np.ndarray]:
