@@ -187,8 +187,9 @@ def test_a_photo_that_needs_too_much_memory_is_refused(monkeypatch, workers) -> 
     monkeypatch.setattr("casmap.io.opener.BASE_BYTES", 400 << 20)
     monkeypatch.setattr("casmap.io.opener.PIXEL_BYTES", 0)
     with Opener(workers=1) as opener:
-        opener.start(1)
+        opener(encode_png(NOISE))
         first = workers()
+        assert len(first) == 1
         with pytest.raises(UnreadableImage, match="needs more memory than a photo may use"):
             opener(encoded("PNG", np.zeros((9000, 9000), np.uint8)))
         assert np.array_equal(opener(encode_png(NOISE)).image, NOISE)

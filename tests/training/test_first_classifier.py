@@ -168,7 +168,7 @@ def test_training_begins_from_the_weights_and_says_so(tmp_path, photos) -> None:
     classifier, origin = _first(photos, tmp_path / "run", recipe)
     assert re.fullmatch(
         r"f\(0\) is test_resnet with the weights of w\.safetensors and a new head, its head fitted to the photos "
-        r"\(\d+% accuracy on a held-out fifth\) and trained on the photos for 1 steps to \d+% training "
+        r"\(\d+% accuracy on a held-out fifth\) and trained on the photos for 1 step to \d+% training "
         r"accuracy\.",
         origin,
     )

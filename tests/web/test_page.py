@@ -450,7 +450,8 @@ def test_corrections_become_part_of_the_downloads(page, mapper, tmp_path) -> Non
     drag(page, (30, 40), (100, 90))  # a new box, outside of the other
     drawn = boxes_of(page)[1]
     np.testing.assert_allclose(drawn, [30, 40, 100, 90], atol=1)
-    part = max((one for one in found.objects(min_area=0) if one.box[1] > y1), key=lambda one: one.area)
+    part = found.objects(min_area=0)[1]  # beside both
+    assert part.box[2] < corrected[0]
     rows, columns = np.nonzero(part.mask())
     page.click("#add")
     page.mouse.click(*at(page, columns[0] + 0.5, rows[0] + 0.5))  # a region of the mask

@@ -331,6 +331,9 @@ def test_numbers_are_rounded_as_python_rounds_them(modules) -> None:
     assert modules.evaluate(code, values) == [f"{value:.{digits}f}" for value, digits in values]
 
 
+OPTIONS = {"coco": ("--rle",), "label-studio": ("--prefix", "/data/local-files/?d=")}
+
+
 def test_files_of_several_photos_are_those_of_annotate(page, casmap, tmp_path) -> None:
     photos = tmp_path / "photos"
     photos.mkdir()
@@ -342,8 +345,10 @@ def test_files_of_several_photos_are_those_of_annotate(page, casmap, tmp_path) -
     page.locator("#status", has_text="rocket.png: ").wait_for(timeout=60_000)
     page.locator("#status", has_text="Processing").wait_for(state="detached")
     for format in ("coco", "yolo", "label-studio"):
-        options = "--classes", "none", "--prefix", "/data/local-files/?d=", *(["--rle"] if format == "coco" else [])
-        assert casmap("annotate", "photos", "--format", format, "--out", format, *options).code == 0
+        options = OPTIONS.get(format, ())
+        assert (
+            casmap("annotate", "photos", "--format", format, "--out", format, "--classes", "none", *options).code == 0
+        )
         page.select_option("#format", format)
         with page.expect_download() as waiting:
             page.click("#download")

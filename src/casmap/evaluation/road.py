@@ -25,8 +25,8 @@ def imputed(image: Floats, missing: npt.NDArray[np.bool_]) -> Floats:
     A neighbour at an edge has the weight 1/6, one at a corner 1/12; those outside the image are left out. The equations
     of all missing pixels are solved by conjugate gradients, from the solution at half the size.
 
-    >>> imputed(np.array([[[1.0], [9.0], [3.0]]]), np.array([[False, True, False]]))[0, :, 0].round(3)
-    array([1., 2., 3.])
+    >>> imputed(np.array([[[1.0], [9.0], [3.0]]]), np.array([[False, True, False]]))[0, :, 0].round(3).tolist()
+    [1.0, 2.0, 3.0]
     """
     hole = missing[..., None].astype(np.float32)
     weights = _neighbours(np.ones_like(hole))
