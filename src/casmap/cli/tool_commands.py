@@ -66,6 +66,9 @@ def page(
         Path | None,
         typer.Option(help="npm package onnxruntime-web, .tgz or unpacked (default: download it from npm's registry)"),
     ] = None,
+    webgpu: Annotated[
+        bool, typer.Option("--webgpu", help="run on the GPU in browsers that can, otherwise by WebAssembly; 17 MB more")
+    ] = False,
 ) -> None:
     """Write the web page as static files that run the mapping in the browser, without a server.
 
@@ -73,7 +76,7 @@ def page(
     """
     from casmap.web.site import write_site
 
-    made = write_site(out, mappings=mapping, runtime=runtime, reporter=reporter)
+    made = write_site(out, mappings=mapping, runtime=runtime, webgpu=webgpu, reporter=reporter)
     reporter.message(f"{made.files} files, {made.bytes / 1e6:.1f} MB, in {made.path}")
     reporter.message(f"To open it here: python -m http.server --directory {made.path}")
 

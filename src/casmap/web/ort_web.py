@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -21,24 +22,32 @@ from casmap.io.reading import MAX_OPTIONS, read_bytes, reading
 PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 # As npm prints it: npm view onnxruntime-web@1.30.0 dist.integrity
 INTEGRITY = "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-FILES = ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm")
+# The files of each build, by the build's folder in the site.
+WASM, WEBGPU = "ort", "ort-webgpu"
+BUILDS = {
+    WASM: ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
+    WEBGPU: ("ort.jspi.min.mjs", "ort-wasm-simd-threaded.jspi.mjs", "ort-wasm-simd-threaded.jspi.wasm"),
+}
 REGISTRY = "https://registry.npmjs.org/"
 MOST = 64 * 2**20  # bytes of the package
 SECONDS = 60  # without a byte
 
 
-def runtime_files(source: Path | None = None) -> dict[str, bytes]:
-    """The content of each file. source: the package as a .tgz file or an unpacked folder; None: download it."""
+def runtime_files(source: Path | None = None, builds: Sequence[str] = (WASM,)) -> dict[str, bytes]:
+    """The content of each file, by its path in the site.
+
+    source: the package as a .tgz file or an unpacked folder; None: download it.
+    """
     if source is None:
-        return unpack(download(), f"what {_host(registry())} sent")
+        return unpack(download(), f"what {_host(registry())} sent", builds)
     if source.is_dir():
-        return _of_folder(source)
+        return _of_folder(source, builds)
     if not source.exists():
         raise UserError(f"There is no file {source}: give {PACKAGE}-{VERSION}.tgz ({option('runtime')}).")
-    return unpack(read_bytes(source, MOST), str(source))
+    return unpack(read_bytes(source, MOST), str(source), builds)
 
 
-def unpack(package: bytes, name: str) -> dict[str, bytes]:
+def unpack(package: bytes, name: str, builds: Sequence[str] = (WASM,)) -> dict[str, bytes]:
     """The files of a .tgz, which must be exactly the package of `VERSION`.
 
     >>> unpack(b"something else", "a.tgz")
@@ -49,17 +58,21 @@ def unpack(package: bytes, name: str) -> dict[str, bytes]:
     if f"sha512-{digest}" != INTEGRITY:
         raise UserError(f"The SHA-512 of {name} is not that of {PACKAGE} {VERSION}: get it again.")
     with tarfile.open(fileobj=io.BytesIO(package)) as archive:
-        found = {file: archive.extractfile(f"package/dist/{file}") for file in FILES}
-        return {file: content.read() for file, content in found.items() if content is not None}
+        found = {path: archive.extractfile(f"package/dist/{file}") for path, file in _paths(builds)}
+        return {path: content.read() for path, content in found.items() if content is not None}
 
 
-def _of_folder(folder: Path) -> dict[str, bytes]:
+def _paths(builds: Sequence[str]) -> list[tuple[str, str]]:
+    return [(f"{build}/{file}", file) for build in builds for file in BUILDS[build]]
+
+
+def _of_folder(folder: Path, builds: Sequence[str]) -> dict[str, bytes]:
     wanted = f"{folder} must be the npm package {PACKAGE} {VERSION}, unpacked."
     with reading(folder / "package.json", wanted):
         about = json.loads(read_bytes(folder / "package.json", MAX_OPTIONS))
         if (about["name"], about["version"]) != (PACKAGE, VERSION):
             raise UserError(f"{folder} is {about['name']} {about['version']}, not {PACKAGE} {VERSION}.")
-        return {file: read_bytes(folder / "dist" / file, MOST) for file in FILES}
+        return {path: read_bytes(folder / "dist" / file, MOST) for path, file in _paths(builds)}
 
 
 def download() -> bytes:

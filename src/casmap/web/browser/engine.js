@@ -1,44 +1,32 @@
-// The engine of `casmap page`: runs the network in the browser, by WebAssembly, and writes annotation files here.
-import * as ort from "./ort/ort.wasm.min.mjs";
+// The engine of `casmap page`: runs the network in the browser, and writes annotation files here.
 import { annotationFile } from "./annotations.js";
+import { Runtime } from "./runtime.js";
 
 const STEP = 4; // pixels along a side of the network's input for which the decoder computes one value
 
 export const loading = "The network is being loaded, once …";
-export const note = "Photos stay on this device.";
+export let note = "Photos stay on this device.";
 export const formats = { coco: "COCO (JSON)", yolo: "YOLO (TXT, ZIP)", "label-studio": "Label Studio (ZIP)" };
 
-ort.env.wasm.wasmPaths = new URL("ort/", import.meta.url).href;
-ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
-ort.env.logLevel = "error";
-const sessions = new Map();
-let site = null, busy = Promise.resolve();
+const RUNS = { webgpu: "Runs on its GPU (WebGPU).", wasm: "Runs on its CPU (WebAssembly)." };
+let site = null, runtime = null;
 
 export async function mappings() {
-  navigator.serviceWorker?.register("worker.js").catch(() => {}); // without it the page works, but not offline
   site ??= await (await fetch("mappings.json")).json();
+  runtime ??= new Runtime(site.webgpu);
+  // Without the worker the page works, but not offline. It keeps the build of ONNX Runtime that is named here.
+  navigator.serviceWorker?.register(site.webgpu ? `worker.js?${runtime.folder}` : "worker.js").catch(() => {});
   return site.mappings;
 }
 
 export async function samples() { return []; }
 
-// The network of a mapping, loaded once.
-function session(mapping) {
-  const { file } = site.mappings.find(({ name }) => name === mapping);
-  if (!sessions.has(file)) {
-    const created = ort.InferenceSession.create(file, { executionProviders: ["wasm"] });
-    sessions.set(file, created.catch(error => { sessions.delete(file); throw error; }));
-  }
-  return sessions.get(file);
-}
-
-// The network's output for a photo: width, height, size, side, values, label, confidence. Photos take turns.
+// The network's output for a photo: width, height, size, side, values, label, confidence.
 export async function map(file, mapping, open) {
   const about = site.mappings.find(({ name }) => name === mapping), { size } = about, photo = await open();
-  const network = await session(mapping), images = new ort.Tensor("float32", normalised(photo.square(size), about), [1, 3, size, size]);
-  const turn = busy.then(() => network.run({ images }));
-  busy = turn.catch(() => {});
-  const { masks, logits } = await turn, side = Math.ceil(size / STEP), values = new Float32Array(side * side);
+  const { masks, logits } = await runtime.run(about.file, normalised(photo.square(size), about), [1, 3, size, size]);
+  if (site.webgpu) note = `Photos stay on this device. ${RUNS[runtime.provider]}`;
+  const side = Math.ceil(size / STEP), values = new Float32Array(side * side);
   for (let y = 0; y < side; y++) for (let x = 0; x < side; x++) values[y * side + x] = masks.data[STEP * (y * size + x)];
   return { mapping, width: photo.width, height: photo.height, size, side, values, ...predicted(logits.data, about) };
 }

@@ -1,9 +1,12 @@
 // The service worker: keeps all files of the page, so that it works offline. `casmap page` fills in both constants.
 const NAME = "@NAME@", FILES = "@FILES@";
+// A site with two builds of ONNX Runtime, each in its folder, names the one that this browser runs: `worker.js?ort`.
+const [BUILD] = new URLSearchParams(self.location.search).keys();
+const USED = FILES.filter(file => !BUILD || !/^ort.*\//.test(file) || file.startsWith(`${BUILD}/`));
 const OWN = `casmap ${self.registration.scope} `, KEPT = OWN + NAME; // a host may have several such pages
 
 self.addEventListener("install", event => {
-  const fresh = FILES.map(file => new Request(file, { cache: "reload" })); // not from the browser's own cache
+  const fresh = USED.map(file => new Request(file, { cache: "reload" })); // not from the browser's own cache
   event.waitUntil(caches.open(KEPT).then(cache => cache.addAll(fresh)).then(() => self.skipWaiting()));
 });
 

@@ -28,7 +28,6 @@ async function start() {
   $("other").value = "";
   for (const id of ["other-label", "mapping-label"]) $(id).hidden = mappings.length < 2;
   $("named-label").hidden = !mappings.some(({ predicts }) => predicts);
-  $("note").textContent = engine.note;
   for (const [value, text] of Object.entries(engine.formats)) $("annotations").append(new Option(text, value));
   offerSamples(await engine.samples(), file => add([file]));
   if (photos.length === 0) {
@@ -47,8 +46,9 @@ function enqueue(file, example = false) {
   waiting = waiting.then(() => take(file, example)).catch(error => report(sentence(error)));
 }
 
-// Show that the network is at work, and at first what it waits for.
+// Show that the network is at work, and at first what it waits for; the engine's note may say how it has run.
 function setBusy(busy) {
+  $("note").textContent = engine.note;
   $("stage").setAttribute("aria-busy", busy);
   if (busy && !current) $("empty").textContent = engine.loading;
 }

@@ -1,0 +1,60 @@
+// ONNX Runtime in the browser: runs networks on the GPU by WebGPU if the site has that build and the browser a GPU,
+// otherwise on the CPU by WebAssembly.
+
+// The builds by folder. That for WebGPU also runs on the CPU, so a browser loads and keeps one of them only.
+const BUILDS = { ort: "ort.wasm.min.mjs", "ort-webgpu": "ort.jspi.min.mjs" };
+
+export class Runtime {
+  provider = null; // "webgpu" or "wasm", once a network has run
+  #sessions = new Map();
+  #turn = Promise.resolve();
+
+  // webgpu: whether the site has the build for it, which waits for the GPU by JSPI (WebAssembly.Suspending).
+  constructor(webgpu) {
+    this.folder = webgpu && navigator.gpu && WebAssembly.Suspending ? "ort-webgpu" : "ort";
+    this.ort = started(this.folder);
+  }
+
+  // The outputs of a network, a file, for one input. Calls take turns.
+  run(file, input, shape) {
+    const turn = this.#turn.then(() => this.#run(file, input, shape));
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  async #run(file, input, shape) {
+    const ort = await this.ort;
+    this.provider ??= this.folder === "ort-webgpu" && await hasGpu() ? "webgpu" : "wasm";
+    try {
+      return await (await this.#session(ort, file)).run({ images: new ort.Tensor("float32", input, shape) });
+    } catch (error) {
+      if (this.provider === "wasm") throw error;
+      this.provider = "wasm"; // a GPU may lack memory or go away
+      this.#sessions.clear();
+      await this.#session(ort, file).catch(() => {}); // ONNX Runtime 1.30.0 throws once more after a session that failed
+      return this.#run(file, input, shape);
+    }
+  }
+
+  // The network of a file, loaded once.
+  async #session(ort, file) {
+    // Severity 3: errors. With WebGPU, ONNX Runtime warns that shapes are computed on the CPU, as they should be.
+    const options = { executionProviders: [this.provider], logSeverityLevel: 3 };
+    if (!this.#sessions.has(file)) this.#sessions.set(file, await ort.InferenceSession.create(file, options));
+    return this.#sessions.get(file);
+  }
+}
+
+async function started(folder) {
+  const ort = await import(`./${folder}/${BUILDS[folder]}`);
+  ort.env.wasm.wasmPaths = new URL(`${folder}/`, import.meta.url).href;
+  ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
+  ort.env.logLevel = "error";
+  return ort;
+}
+
+// A fallback adapter is a GPU in software, which is much slower than WebAssembly.
+async function hasGpu() {
+  const adapter = await navigator.gpu.requestAdapter().catch(() => null);
+  return Boolean(adapter && !adapter.info.isFallbackAdapter);
+}
