@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -208,6 +209,7 @@ def test_two_sites_of_one_host_keep_their_own_files(browser, site, two_mappings,
 
 def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, site, web_host, tmp_path) -> None:
     shutil.copytree(site, tmp_path / "host")
+    os.utime(tmp_path / "host" / "index.html", (0, 0))  # browsers keep old files without asking
     _, address = web_host(tmp_path / "host")
     context = browser.new_context()
     page = context.new_page()
