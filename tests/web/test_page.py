@@ -153,6 +153,33 @@ def test_slider_and_picture_share_the_screen_of_a_phone(browser, two) -> None:
     page.close()
 
 
+def test_corners_of_boxes_at_the_edge_of_a_photo_are_whole(page) -> None:
+    drop(page, free_photos()[ROCKET])  # its box ends at the lower edge
+    for width, height in ((1440, 900), (360, 740)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(200)
+        outer = page.locator("#stage").bounding_box()
+        for corner in page.locator("#marks circle").all():
+            box = corner.bounding_box()
+            assert outer["y"] <= box["y"], box
+            assert box["y"] + box["height"] <= outer["y"] + outer["height"], box
+
+
+def test_nothing_on_a_phone_is_cut_or_covered(page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    drop(page, free_photos()[ROCKET])
+    views = page.locator("#views")
+    for view in ("overlay", "mask", "cutout", "masked-out", "inpainted"):
+        page.locator(f"#views input[value={view}]").check(force=True)
+        assert views.evaluate("bar => bar.scrollWidth <= bar.clientWidth"), view
+    handle = page.locator("#divider span").bounding_box()
+    assert handle["y"] + handle["height"] <= page.locator("#left-name").bounding_box()["y"]
+    page.click("#add")
+    said, controls = page.locator("#status").bounding_box(), page.locator("#controls").bounding_box()
+    assert "Click a region" in page.locator("#status").inner_text()
+    assert said["y"] + said["height"] <= controls["y"]
+
+
 @pytest.mark.parametrize("number", [CAT, COFFEE, ROCKET, ASTRONAUT, CAMERA])
 def test_the_page_has_the_librarys_masks_and_boxes(page, mapper, number) -> None:
     photo = free_photos()[number]
