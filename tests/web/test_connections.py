@@ -51,10 +51,8 @@ def rest(connection: socket.socket) -> bytes:
     return got
 
 
-def send_steadily(server, answers: list[bytes]) -> None:
+def send_steadily(connection: socket.socket, photo: bytes, answers: list[bytes]) -> None:
     """Send a photo for longer than the deadline, at twice the least rate."""
-    photo = free_photos()[0].read_bytes() + bytes(2**17)
-    connection = connect(server, post("/api/map", len(photo)))
     for begin in range(0, len(photo), 2**15):
         time.sleep(1)
         connection.sendall(photo[begin : begin + 2**15])
@@ -91,7 +89,10 @@ def test_slow_clients_are_closed_and_shut_nobody_out(start, noise) -> None:
     server = start()
     assert is_healthy(server)
     before = sockets_of(server)
-    steady = threading.Thread(target=send_steadily, args=(server, answers := []))
+    photo = free_photos()[0].read_bytes() + bytes(2**17)
+    connection = connect(server, post("/api/map", len(photo)))
+    assert is_healthy(server)  # and has read the head: of too many connections, those without one are closed first
+    steady = threading.Thread(target=send_steadily, args=(connection, photo, answers := []))
     steady.start()
     unread = connect(server, post("/api/view?view=overlay", len(noise), noise), receive_buffer=4096)
     slow = [connect(server, b"" if number % 2 else HALF) for number in range(260)]
