@@ -2,8 +2,9 @@
 
 python benchmarks/objects.py PHOTOS BOXES [MAPPING]
 
-A true box is found if an object's box has an IoU of at least 0.5 with it; each object finds at most one box. Intervals:
-bootstrap over photos, 95 %.
+A true box is found if an object's box has an IoU of at least 0.5 with it; each object finds at most one box, the one
+with the highest score first. The last column keeps only objects above a score: the highest recall at which at least
+half of them are right. Intervals: bootstrap over photos, 95 %.
 """
 
 import sys
@@ -22,29 +23,41 @@ def main() -> None:
     photos = PhotoFolder(Path(sys.argv[1]), boxes=Path(sys.argv[2]))
     mapper = casmap.load(sys.argv[3] if len(sys.argv) > 3 else None)
     counts: dict[bool, list[tuple[int, int, int]]] = {False: [], True: []}
+    scored: dict[bool, list[tuple[float, bool]]] = {False: [], True: []}
     for index in range(len(photos)):
         if (truth := photos.annotation(index)) is not None:
-            boxes = [one.box for one in mapper(photos.image(index)).objects("all")]
-            counts[len(truth.boxes) > 1].append((matches(boxes, truth.boxes), len(boxes), len(truth.boxes)))
-    print(
-        "| photos with | photos | boxes per photo | objects per photo | recall | precision |\n|---|---|---|---|---|---|"
-    )
+            objects = sorted(mapper(photos.image(index)).objects("all"), key=lambda one: -one.score)
+            found = matches([one.box for one in objects], truth.boxes)
+            several = len(truth.boxes) > 1
+            counts[several].append((sum(found), len(objects), len(truth.boxes)))
+            scored[several] += [(one.score, hit) for one, hit in zip(objects, found, strict=True)]
+    head = ("photos with", "photos", "boxes per photo", "objects per photo", "recall", "precision")
+    print(f"| {' | '.join(head)} | recall at precision 50 % |\n|{'---|' * (len(head) + 1)}")
     for several, rows in counts.items():
         found, objects, true = np.array(rows, np.float64).T
-        cells = [share(found, true), share(found, objects)]
+        cells = [share(found, true), share(found, objects), recall_at_half(scored[several], int(true.sum()))]
         print(
             f"| {'several boxes' if several else 'one box'} | {len(rows)} | {true.mean():.2f} | {objects.mean():.2f} | "
             f"{' | '.join(cells)} |"
         )
 
 
-def matches(boxes: list[tuple[int, int, int, int]], true: np.ndarray) -> int:
-    """The number of true boxes (n, 4) that are found, each by another box; the largest objects choose first."""
-    free = list(range(len(true)))
+def matches(boxes: list[tuple[int, int, int, int]], true: np.ndarray) -> list[bool]:
+    """Whether each box finds one of the true boxes (n, 4) that no box before it has found."""
+    free, found = list(range(len(true))), []
     for box in boxes:
-        if free and (overlaps := iou(box, true[free])).max() >= 0.5:
+        overlaps = iou(box, true[free]) if free else np.zeros(1)
+        found.append(bool(overlaps.max() >= 0.5))
+        if found[-1]:
             del free[int(overlaps.argmax())]
-    return len(true) - len(free)
+    return found
+
+
+def recall_at_half(scored: list[tuple[float, bool]], true: int) -> str:
+    """The highest recall, in percent, of objects (score, whether right) above a score of which half are right."""
+    right = np.cumsum([hit for _, hit in sorted(scored, key=lambda one: -one[0])])
+    precise = right[right / np.arange(1, len(right) + 1) >= 0.5]
+    return f"{100 * precise.max() / true:.1f}" if len(precise) else "never"
 
 
 def share(part: np.ndarray, whole: np.ndarray) -> str:

@@ -4,7 +4,8 @@
 
 PHOTOS has class folders and MASKS the outlines, such as scans/dev and scans/dev_masks; a photo without an outline has
 an empty mask. Judged are the mapping's masks, the outlines, and what must fail: the outlines of other photos, boxes in
-the centre, and random masks. Without classes: the verdict if the gains in single classes did not count.
+the centre, random masks, and masks of all ones and all zeros. Without classes: the verdict if the gains in single
+classes did not count. At most 200 photos are judged, spread over the folder, as in `casmap check`.
 """
 
 import sys
@@ -17,9 +18,10 @@ import torch
 
 from casmap import SaliencyMapper
 from casmap.data.folders import PhotoFolder
+from casmap.data.photos import PhotoSet, Subset
 from casmap.evaluation.control_masks import BinaryMasks, centred_masks, random_masks
 from casmap.evaluation.numbers import signed
-from casmap.evaluation.trust import measure
+from casmap.evaluation.trust import MOST, measure, spread
 from casmap.evaluation.verdict import judge
 from casmap.io.memory import reuse_memory
 
@@ -36,7 +38,7 @@ class Given:
         return np.stack([next(self.left) for _ in images]), None
 
 
-def outlines(photos: PhotoFolder, size: int) -> BinaryMasks:
+def outlines(photos: PhotoSet, size: int) -> BinaryMasks:
     """What people drew, at the size of the network."""
     found = np.zeros((len(photos), size, size), bool)
     for index in range(len(photos)):
@@ -50,7 +52,8 @@ def main() -> None:
     """Print a table: the verdict on each kind of mask, its gains, and those in each class."""
     reuse_memory()
     torch.set_num_threads(1)
-    photos = PhotoFolder(Path(sys.argv[1]), masks=Path(sys.argv[2]))
+    folder = PhotoFolder(Path(sys.argv[1]), masks=Path(sys.argv[2]))
+    photos = Subset(folder, spread(len(folder), MOST))
     mapper = SaliencyMapper.load(sys.argv[3])
     drawn = outlines(photos, mapper.size)
     changed: dict[str, Callable[[], BinaryMasks]] = {
@@ -58,6 +61,8 @@ def main() -> None:
         "the next photo's outlines": lambda: np.roll(drawn, 1, axis=0),
         "boxes in the centre": lambda: centred_masks(drawn),
         "random masks": lambda: random_masks(drawn, seed=9),
+        "all ones": lambda: np.ones_like(drawn),
+        "all zeros": lambda: np.zeros_like(drawn),
     }
     print("| masks | verdict | without classes | " + " | ".join(("all", *photos.classes)) + " |")
     print("|" + "---|" * (4 + len(photos.classes)))
