@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import tracemalloc
+from contextlib import contextmanager
 from dataclasses import replace
 
 import cv2
@@ -17,7 +19,8 @@ from casmap.errors import UserError
 from casmap.inference.components import largest_component
 from casmap.inference.folder import to_map
 from casmap.inference.objects import objects_of
-from casmap.inference.video_coco import VideoObjects
+from casmap.inference.pipeline import BATCH
+from casmap.inference.video_coco import video_objects
 from casmap.inference.video_maps import extract_video, smooth
 from casmap.io.images import open_image
 from casmap.io.outputs import read_boxes
@@ -95,13 +98,14 @@ def test_an_object_keeps_its_number_while_its_masks_overlap_in_a_scene(tmp_path)
     one = object_in([[1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
     near = object_in([[0, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])  # IoU 1/2
     far = object_in([[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 0, 0]])  # IoU with near 1/3, with one 1/4
-    objects = VideoObjects("clip.mp4")
-    for number, (found, cut) in enumerate(
-        [(one, False), (near, False), (None, False), (far, False), (one, False), (one, True), (one, False)]
-    ):
-        objects.add(Frame(np.zeros((2, 6, 3), np.uint8), 5 * number, number / 2, 10.0, 35), found, cut)
-    objects.write(tmp_path)
+    with video_objects(tmp_path, "clip.mp4") as objects:
+        for number, (found, cut) in enumerate(
+            [(one, False), (near, False), (None, False), (far, False), (one, False), (one, True), (one, False)]
+        ):
+            objects.add(Frame(np.zeros((2, 6, 3), np.uint8), 5 * number, number / 2, 10.0, 35), found, cut)
+        assert not (tmp_path / "annotations.json").exists()
     content = json.loads((tmp_path / "annotations.json").read_text())
+    assert list(content) == ["info", "videos", "images", "categories", "annotations"]
     assert content["videos"] == [{"id": 1, "name": "clip.mp4"}]
     assert content["images"][3] == {
         "id": 4, "video_id": 1, "frame_id": 3, "file_name": "clip.mp4#frame=15", "width": 6, "height": 2, "frame": 15,
@@ -129,6 +133,42 @@ def test_the_annotations_of_a_video_are_its_masks_and_boxes(clip, tmp_path) -> N
         assert abs(read.annToMask(one).sum() - largest_component(mask).sum()) < 0.01 * mask.size
     first, last = (read.imgToAnns[number][0]["instance_id"] for number in (1, 10))
     assert first != last  # two scenes
+
+
+def test_memory_does_not_grow_with_the_length_of_a_video(tmp_path) -> None:
+    """What Python's objects take, at the same place of a batch; single jumps, such as for a buffer, do not count."""
+    scene, path, held = Scenes(classes=3, photos=6, size=160).image(1), tmp_path / "long.mp4", []
+
+    class Measuring(Reporter):
+        @contextmanager
+        def progress(self, *_: object, **__: object):
+            yield lambda: held.append(tracemalloc.get_traced_memory()[0])
+
+    writer = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, cv2.VideoWriter.fourcc(*"mp4v"), 10, (64, 48))
+    for _ in range(200):
+        writer.write(np.ascontiguousarray(scene[40:88, 40:104, ::-1]))
+    writer.release()
+    tracemalloc.start()
+    extract_video(path, out=tmp_path, views=["overlay"], reporter=Measuring())
+    tracemalloc.stop()
+    assert len(json.loads((tmp_path / "long" / "annotations.json").read_text())["annotations"]) == len(held) == 200
+    apart = 12 * BATCH
+    growth = np.subtract(held[apart:], held[:-apart])
+    assert np.median(growth) < 40_000  # bytes, of the files' buffers: 96 lines and annotations have 140,000
+
+
+def test_a_video_that_fails_leaves_no_list(clip, tmp_path) -> None:
+    class Stopping(Reporter):
+        @contextmanager
+        def progress(self, *_: object, **__: object):
+            yield self.stop
+
+        def stop(self) -> None:
+            raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        extract_video(clip, out=tmp_path, reporter=Stopping())
+    assert {path.name for path in (tmp_path / "my clip").iterdir()} == {"my clip-000000-mask.png"}
 
 
 def test_a_failed_verdict_is_repeated(clip, tmp_path) -> None:

@@ -18,9 +18,9 @@ from casmap.inference.edges import Edges
 from casmap.inference.folder import Extraction
 from casmap.inference.mapper import Mapped, SaliencyMapper, as_mapper
 from casmap.inference.pipeline import BATCH
-from casmap.inference.video_coco import VideoObjects, frame_name
+from casmap.inference.video_coco import frame_name, video_objects
 from casmap.inference.views import VIEWS, shrunk, write_views
-from casmap.io.atomic import own_folder, whole_file, write_whole
+from casmap.io.atomic import own_folder, whole_file
 from casmap.io.images import Image
 from casmap.io.journal import to_json
 from casmap.io.lock import LOCK, locked
@@ -54,8 +54,6 @@ def extract_video(
     name = file_name(path.stem)
     folder = own_folder(Path(out) / name)
     files = [view for view in views if view != "overlay"]
-    lines: list[str] = []
-    objects = VideoObjects(path.name)
     last: Image | None = None  # the frame before, as the network sees it
     empty = 0
     with locked(folder, reporter):
@@ -70,7 +68,13 @@ def extract_video(
             raise UserError(f"{path} has no frames.")
         total = max(1, math.ceil(first.count / every))  # as the file says
         film_file = folder / f"{name}-{OVERLAY}"
-        with _film(film_file, "overlay" in views) as film, reporter.progress("extracting", total) as advance:
+        with (
+            whole_file(folder / BOXES) as temporary,
+            open(temporary, "w", encoding="utf-8") as lines,
+            video_objects(folder, path.name) as objects,
+            _film(film_file, "overlay" in views) as film,
+            reporter.progress("extracting", total) as advance,
+        ):
             for frame, mapped in smooth(_mapped(chain([first], waiting), mapper)):
                 found = mapped.saliency_map(f"{name}-{frame.number:06d}")
                 box = found.box(cut.alpha, cut.fixed)
@@ -82,12 +86,10 @@ def extract_video(
                 last = mapped.square
                 place = {"photo": frame_name(path.name, frame.number), "folder": os.path.abspath(path.parent)}
                 when = {"frame": frame.number, "seconds": round(frame.seconds, 3)}
-                lines.append(to_json(place | found.to_dict(cut.alpha, cut.fixed) | when))
+                lines.write(f"{to_json(place | found.to_dict(cut.alpha, cut.fixed) | when)}\n")
                 empty += box is None
                 advance()
-        objects.write(folder)
-        write_whole(folder / BOXES, "".join(f"{line}\n" for line in lines))
-    return Extraction(folder, len(lines), empty, [])
+    return Extraction(folder, objects.frames, empty, [])
 
 
 def _mapped(found: Iterable[Frame], mapper: SaliencyMapper) -> Iterator[tuple[Frame, Mapped]]:
