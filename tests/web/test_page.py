@@ -409,7 +409,8 @@ def test_downloads_are_what_the_page_shows(page) -> None:
     with zipfile.ZipFile(download(page, "label-studio").path()) as archive:
         assert sorted(archive.namelist()) == ["config.xml", "tasks.json"]
         tasks = json.loads(archive.read("tasks.json"))
-    assert [task["data"]["image"].rpartition("=")[2] for task in tasks] == ["chelsea.png", "coffee.png"]
+    addresses = [task["data"]["image"] for task in tasks]
+    assert addresses == [f"/data/local-files/?d=photos/{name}" for name in ("chelsea.png", "coffee.png")]
     show_more(page)
     page.locator("#named").check()
     content = json.loads(download(page, "coco").path().read_text())

@@ -17,6 +17,7 @@ from casmap.annotations.labelled import Labelled, labels_of
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
 
+FOLDER = "photos"  # where Label Studio finds the photos, below its document root
 LONGEST = 200  # bytes of a name: file systems allow 255, and formats append to it
 INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # control characters and surrogates
 _private: set[str] = set()  # folders of requests in progress
@@ -74,7 +75,8 @@ def write_annotations(
             write_whole(path, content.read())
             labelled.append(replace(photo, file=path))
             inodes[path] = path.stat().st_ino
-        options = WriteOptions(rle, val=0 if ending else WriteOptions.val)  # lists of splits are .txt files, too
+        val = 0 if ending else WriteOptions.val  # lists of splits are .txt files, too
+        options = WriteOptions(rle, val=val, folder=FOLDER)
         FORMATS[format].write(labelled, labels_of(labelled), out, options)
         # A photo can have the name of one of the format's files, which has then replaced it.
         found = sorted(path for path in out.rglob("*") if path.is_file() and path.name.endswith(ending))

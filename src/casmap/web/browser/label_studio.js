@@ -2,7 +2,8 @@
 import { outline } from "./outline.js";
 import { rounded } from "./text.js";
 
-const LOCAL_FILES = "/data/local-files/?d="; // followed by a path below Label Studio's document root
+// The folder of the photos below Label Studio's document root, which it refuses as a storage itself.
+const PHOTOS = "/data/local-files/?d=photos/";
 
 export function labelStudio(photos, classes, version) {
   const tasks = photos.map(({ name, width, height, objects }) => {
@@ -18,7 +19,7 @@ export function labelStudio(photos, classes, version) {
       ];
     });
     return {
-      data: { image: LOCAL_FILES + quoted(name) },
+      data: { image: PHOTOS + quoted(name) },
       predictions: [{ model_version: `casmap ${version}`, score: Math.max(0, ...scores), result }],
     };
   });
