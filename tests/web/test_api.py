@@ -39,6 +39,14 @@ def ask(address, path, body=None, headers=None, method=None):
         return error.code, error.headers, error.read()
 
 
+def wait_until(happened, seconds=60) -> None:
+    """Wait until a function says so."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def detail(answer):
     """The error message of a response."""
     sentence = json.loads(answer[2])["detail"]
@@ -205,8 +213,7 @@ def test_work_on_corrected_boxes_ends_with_its_time(start, cat, tmp_path) -> Non
     server = start("--seconds", "1", first=SLOW.format(calls=str(calls)))
     body, headers = corrected([cat], json.dumps([[[0, 0, 9, side] for side in range(1, 101)]]))
     assert ask(server.address, "/api/annotations?format=csv", body, headers)[0] == 408
-    while ask(server.address, "/api/map", cat)[0] == 503:
-        time.sleep(0.1)
+    wait_until(lambda: ask(server.address, "/api/map", cat)[0] != 503)
     assert 1 <= len(calls.read_text()) < 100
 
 
@@ -316,8 +323,8 @@ def test_annotations_have_the_limits_of_all_requests(cat, limits, status) -> Non
 
 def test_a_slow_photo_of_a_batch_fails_alone(start, scan_bomb, cat) -> None:
     server = start("--seconds", "4")
-    while ask(server.address, "/api/map", cat)[0] != 200:  # on a busy machine its processes take a while to start
-        pass
+    # On a busy machine its processes take a while to start.
+    wait_until(lambda: ask(server.address, "/api/map", cat)[0] == 200)
     status, _, content = ask(server.address, "/api/batch", *form([cat, scan_bomb, cat]))
     assert status == 200, content
     first, slow, last = json.loads(content)

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import time
 import zipfile
 
 import cv2
@@ -79,6 +80,14 @@ def wait(page, text="of the photo kept") -> None:
     page.locator("#found", has_text=text).wait_for(timeout=60_000)
 
 
+def wait_until(page, happened, seconds=60) -> None:
+    """Wait until a function says so."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        page.wait_for_timeout(20)
+
+
 def drop(page, *paths) -> None:
     """Open photos and wait for the last one."""
     page.set_input_files("#files", [str(path) for path in paths])
@@ -116,8 +125,7 @@ def test_the_page_shows_that_it_works(page) -> None:
     page.route("**/api/raw?*", lambda route: held.append(route))
     page.set_input_files("#more", str(free_photos()[CAT]))  # the tile beside the photos
     page.locator("#stage[aria-busy=true]").wait_for()
-    while not held:
-        page.wait_for_timeout(20)
+    wait_until(page, lambda: held)
     held[0].continue_()
     page.locator("#stage[aria-busy=false]").wait_for()
     page.locator("#name", has_text="chelsea.png").wait_for()
@@ -159,7 +167,10 @@ def test_corners_of_boxes_at_the_edge_of_a_photo_are_whole(page) -> None:
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_timeout(200)
         outer = page.locator("#stage").bounding_box()
-        for corner in page.locator("#marks circle").all():
+        corners = page.locator("#marks circle").all()
+        assert len(corners) == 4
+        assert box_of(page)[3] == 427  # the height of the photo
+        for corner in corners:
             box = corner.bounding_box()
             assert outer["y"] <= box["y"], box
             assert box["y"] + box["height"] <= outer["y"] + outer["height"], box
@@ -569,10 +580,7 @@ def test_a_second_mapping_that_is_not_ready_is_not_drawn(page) -> None:
     held = []
     page.route("**/api/raw?mapping=second", lambda route: held.append(route))
     page.select_option("#other", "second")
-    for _ in range(100):
-        if held:
-            break
-        page.wait_for_timeout(50)
+    wait_until(page, lambda: held)
     page.locator("#level").fill("0.4")  # without the second mapping's values, this raised an error (see `page`)
     held[0].continue_()
     page.locator("#left-name", has_text="second").wait_for()
@@ -592,8 +600,7 @@ def test_a_photo_that_a_busy_server_refused_is_mapped_later(browser, start, tmp_
             window.asked = fetch("api/annotations?format=csv", { method: "POST", body: form });
         }"""
     )
-    while not (tmp_path / "begun").exists():
-        page.wait_for_timeout(50)
+    wait_until(page, (tmp_path / "begun").exists)
     page.set_input_files("#files", str(free_photos()[CAT]))
     page.locator("#empty", has_text="Too many requests at once").wait_for()
     (tmp_path / "go").touch()
