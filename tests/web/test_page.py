@@ -285,14 +285,31 @@ def test_a_line_surrounds_what_the_threshold_keeps(page, mapper) -> None:
     found = mapper(free_photos()[CAT])
     for level in (0.5, 0.7):
         page.locator("#level").fill(str(level))
-        lines = page.locator("#marks polygon.over")
-        assert lines.count() == 1
-        points = np.array([pair.split(",") for pair in lines.get_attribute("points").split()], np.float32)
+        (line,) = lines_of(page)
+        points = np.array([pair.split(",") for pair in line.split()], np.float32)
         (wanted,) = found.objects("largest", threshold=level)
         assert cv2.contourArea(points) == pytest.approx(cv2.contourArea(np.float32(wanted.polygon)), rel=0.02)
         np.testing.assert_allclose([*points.min(0), *points.max(0)], wanted.box, atol=1.5)
     page.locator("#views input[value=cutout]").check(force=True)
-    assert page.locator("#marks polygon").count() == 0
+    assert lines_of(page) == []
+
+
+def lines_of(page) -> list[str]:
+    """The points of each line on the heat map."""
+    paths = [path.get_attribute("d") for path in page.locator("#marks path.over").all()]
+    return [line.removesuffix("Z") for path in paths for line in path.split("M")[1:]]
+
+
+def test_a_line_surrounds_each_part_of_an_object(page, mapper) -> None:
+    """Such as an object that is a box around several parts."""
+    drop(page, free_photos()[ROCKET])
+    count, _ = cv2.connectedComponents(mapper(free_photos()[ROCKET]).binary().astype(np.uint8), connectivity=8)
+    assert count - 1 > 1
+    page.locator("#objects .remove").click()
+    page.click("#add")
+    drag(page, (0, 0), (640, 427))
+    assert boxes_of(page) == [[0, 0, 640, 427]]
+    assert len(lines_of(page)) == count - 1
 
 
 def test_the_divider_moves_by_pointer_and_keyboard(page) -> None:

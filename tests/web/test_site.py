@@ -325,6 +325,12 @@ def test_outlines_are_opencvs_in_noise(modules) -> None:
     assert max(map(len, wanted)) > 50
     for got, points in zip(modules.evaluate(code, [runs_of(part) for part in parts]), wanted, strict=True):
         assert list(map(tuple, got)) == points
+    every = "async sent => { const { outlines } = await import('/outline.js'); return sent.map(outlines); }"
+    noise = parts[::2]
+    for got, part in zip(modules.evaluate(every, [runs_of(part) for part in noise]), noise, strict=True):
+        count, numbered = cv2.connectedComponents(part.astype(np.uint8), connectivity=8)
+        alone = [outline(numbered == number) for number in range(1, count)]
+        assert sorted([tuple(point) for point in points] for points in got) == sorted(alone)
 
 
 def test_numbers_are_rounded_as_python_rounds_them(modules) -> None:

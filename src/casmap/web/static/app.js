@@ -159,7 +159,7 @@ function describe() {
   if (selected !== null && selected >= objects.length) selected = null;
   const outlined = checked("view") === "overlay"; // the other views show the edges themselves
   stage.mark(objects.map(({ box, runs }, i) => ({
-    box, text: i === 0 && label ? `${label} ${percent(raw.confidence)}` : "", points: outlined ? open.outline(runs) : [],
+    box, text: i === 0 && label ? `${label} ${percent(raw.confidence)}` : "", outlines: outlined ? open.outlines(runs) : [],
   })), selected);
   listObjects(objects, selected, shown?.mask.length, { select, remove: removeObject, move });
   $("edit-help").hidden = !shown;

@@ -6,16 +6,36 @@ const AROUND = [[1, 0], [1, -1], [0, -1], [-1, -1], [-1, 0], [-1, 1], [0, 1], [1
 
 // The points [x, y] around runs (triples of y, x0, x1), or around their component with the longest outline.
 export function outline(runs) {
+  const [left, top, right, bottom] = sides(runs), borders = traced(runs);
+  borders.sort((one, two) => two.length - one.length || two[0][1] - one[0][1] || two[0][0] - one[0][0]);
+  return polygon(borders[0], left, top, right - left, bottom - top);
+}
+
+// The points around each component of runs, its holes left out.
+export function outlines(runs) {
+  const [left, top] = sides(runs);
+  return traced(runs).map(points => {
+    const [[x0, y0], [x1, y1]] = [Math.min, Math.max].map(end => [0, 1].map(i => points.reduce((most, point) => end(most, point[i]), points[0][i])));
+    const own = points.map(([x, y]) => [x - x0, y - y0]);
+    return polygon(own, left + x0 / 2, top + y0 / 2, (x1 - x0 + 1) / 2, (y1 - y0 + 1) / 2);
+  });
+}
+
+// The border of each component of runs, in halves of a pixel from their upper left corner.
+function traced(runs) {
   const [left, top, right, bottom] = sides(runs), width = right - left, height = bottom - top;
   const part = new Uint8Array(width * height);
   for (let i = 0; i < runs.length; i += 3) {
     const line = (runs[i] - top) * width - left;
     part.fill(1, line + runs[i + 1], line + runs[i + 2]);
   }
-  const outlines = components(part, width, height, 1).map(one => trace(part, width, height, one.runs[1], one.runs[0]));
-  outlines.sort((one, two) => two.length - one.length || two[0][1] - one[0][1] || two[0][0] - one[0][0]);
-  let corners = withoutFlat(simplified(outlines[0]));
-  if (corners.length < 3) { // a line of pixels: use its box
+  return components(part, width, height, 1).map(one => trace(part, width, height, one.runs[1], one.runs[0]));
+}
+
+// The corners of a border inside a box; those of the box if the border is a line of pixels.
+function polygon(border, left, top, width, height) {
+  let corners = withoutFlat(simplified(border));
+  if (corners.length < 3) {
     const [x, y] = [2 * width - 1, 2 * height - 1];
     corners = [[0, 0], [x, 0], [x, y], [0, y]];
   }

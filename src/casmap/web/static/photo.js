@@ -2,7 +2,7 @@
 import { fitMask } from "./edges.js";
 import { squash } from "./resize.js";
 import { components, cover, isFlat, levelOf, objectOf, SMALLEST } from "./objects.js";
-import { outline } from "./outline.js";
+import { outlines } from "./outline.js";
 import { draw } from "./views.js";
 
 const SHOWN = 1600; // pixels of the longer side of the picture on the screen
@@ -45,6 +45,8 @@ export class OpenPhoto {
     Object.assign(this, opened);
     this.squares = new Map();
     this.masks = new Map();
+    this.found = new WeakMap(); // by mask: the level and its components
+    this.outlined = new WeakMap(); // outlines by runs
     const scale = Math.min(1, SHOWN / Math.max(this.width, this.height));
     this.wide = Math.max(1, Math.round(this.width * scale));
     this.high = Math.max(1, Math.round(this.height * scale));
@@ -65,8 +67,12 @@ export class OpenPhoto {
 
   // What a rule finds in a mask. which: "largest" or "all". boxes: the corrected objects, or null.
   analyse(raw, edges, rule, which, boxes) {
-    const mask = this.mask(raw, edges), { width, height } = this, flat = isFlat(mask), level = levelOf(mask, rule);
-    const found = flat ? [] : components(mask, width, height, level);
+    const mask = this.mask(raw, edges), { width, height } = this, level = levelOf(mask, rule);
+    if (this.found.get(mask)?.level !== level) {
+      const flat = isFlat(mask);
+      this.found.set(mask, { level, flat, found: flat ? [] : components(mask, width, height, level) });
+    }
+    const { flat, found } = this.found.get(mask);
     const least = SMALLEST * mask.length;
     const own = found.slice(0, which === "largest" ? 1 : undefined).filter(({ area }) => area >= least);
     const objects = boxes ? boxes.map(box => objectOf(box, found, mask, width, level)) : own;
@@ -77,13 +83,18 @@ export class OpenPhoto {
     };
   }
 
-  // The outline of an object's runs, from every n-th row of a large photo.
-  outline(runs) {
+  // The outlines of all components of an object's runs, from every n-th row of a large photo; traced once.
+  outlines(runs) {
+    if (!this.outlined.has(runs)) this.outlined.set(runs, this.traced(runs));
+    return this.outlined.get(runs);
+  }
+
+  traced(runs) {
     const step = Math.ceil(Math.max(this.width, this.height) / OUTLINED), rows = [];
     for (let i = 0; i < runs.length; i += 3) {
       if (runs[i] % step === 0) rows.push(runs[i] / step, Math.floor(runs[i + 1] / step), Math.ceil(runs[i + 2] / step));
     }
-    return rows.length ? outline(rows).map(([x, y]) => [step * x, step * y]) : [];
+    return rows.length ? outlines(rows).map(points => points.map(([x, y]) => [step * x, step * y])) : [];
   }
 
   // The photo as an image of the screen's size.

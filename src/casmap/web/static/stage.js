@@ -56,7 +56,7 @@ export class Stage {
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   }
 
-  // Draw the boxes and outlines of objects, each { box, text, points }.
+  // Draw the boxes and outlines of objects, each { box, text, outlines }.
   mark(objects, selected) {
     Object.assign(this, { objects, selected });
     this.render();
@@ -65,8 +65,9 @@ export class Stage {
   render() {
     const scale = this.svg.clientWidth / this.width || 1, drawn = [];
     this.svg.classList.toggle("adding", this.adding);
-    for (const { points } of this.objects) {
-      for (const kind of ["under", "over"]) if (points.length) drawn.push(make("polygon", { points: points.join(" "), class: kind }));
+    for (const { outlines } of this.objects) {
+      const path = outlines.map(points => `M${points.join(" ")}Z`).join("");
+      for (const kind of ["under", "over"]) if (path) drawn.push(make("path", { d: path, class: kind }));
     }
     this.objects.forEach(({ box, text }, index) => {
       const shown = this.held?.index === index && this.held.box ? this.held.box : box;
