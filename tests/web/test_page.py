@@ -550,6 +550,27 @@ def test_boxes_are_corrected_with_the_keyboard(page) -> None:
     assert json.loads(download(page, "coco").path().read_text())["annotations"] == []
 
 
+def test_an_object_is_added_with_the_keyboard(page) -> None:
+    drop(page, free_photos()[ROCKET])
+    (found,) = boxes_of(page)
+    page.locator("#add").focus()
+    page.keyboard.press("Enter")
+    added = [213, 142, 427, 285]  # in the middle of 640 x 427
+    assert boxes_of(page) == [found, added]
+    for key in ("ArrowLeft", "ArrowDown", "Shift+ArrowRight"):  # the new object has the focus
+        page.keyboard.press(key)
+    x0, y0, x1, y1 = added
+    assert boxes_of(page) == [found, [x0 - 1, y0 + 1, x1, y1 + 1]]
+    page.keyboard.down("ArrowUp")
+    page.keyboard.down("ArrowUp")  # held
+    page.keyboard.up("ArrowUp")
+    assert boxes_of(page) == [found, [x0 - 1, y0 + 1 - 6, x1, y1 + 1 - 6]]  # 1 and 5 pixels
+    assert len(json.loads(download(page, "coco").path().read_text())["annotations"]) == 2
+    page.locator("#objects .select").last.focus()
+    page.keyboard.press("Delete")
+    assert boxes_of(page) == [found]
+
+
 def test_every_photo_keeps_its_corrections(page) -> None:
     drop(page, free_photos()[CAT], free_photos()[ROCKET])
     assert page.locator("#name").inner_text() == "chelsea.png"

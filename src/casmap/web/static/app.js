@@ -1,7 +1,7 @@
 // The page: photos come in, the engine runs the network on each once, and everything else is computed here.
 import * as engine from "./engine.js";
 import { saveAnnotations, savePicture } from "./downloads.js";
-import { listObjects, percent } from "./list.js";
+import { focusLast, listObjects, percent } from "./list.js";
 import { componentAt } from "./objects.js";
 import { OpenPhoto, openPixels } from "./photo.js";
 import { Stage } from "./stage.js";
@@ -180,10 +180,13 @@ function correct(change, now = null) {
 }
 
 function addBox(box) {
-  stopAdding();
+  setAdding(false);
   correct(boxes => boxes.push(box), shown.objects.length);
   report("Added an object.");
 }
+
+// Add a box in the middle of the photo, which the arrow keys then move.
+const addByKeyboard = () => { addBox(stage.middle()); focusLast(); };
 
 // Add the region of the mask at a pixel.
 function pick(x, y) {
@@ -201,10 +204,8 @@ function removeObject(index) {
 
 // Move a box, or its lower right corner.
 function move(index, across, down, corner) {
-  const [x0, y0, x1, y1] = shown.objects[index].box;
-  const resized = [x0, y0, Math.max(x0 + 1, x1 + across), Math.max(y0 + 1, y1 + down)];
-  const box = corner ? stage.ordered(resized) : stage.moved([x0, y0, x1, y1], across, down);
-  correct(boxes => boxes.splice(index, 1, box), index);
+  const { box } = shown.objects[index], moved = corner ? stage.resized(box, across, down) : stage.moved(box, across, down);
+  correct(boxes => boxes.splice(index, 1, moved), index);
 }
 
 function setAdding(adding) {
@@ -213,8 +214,6 @@ function setAdding(adding) {
   stage.render();
   if (adding) report("Click a region of the mask, or drag to draw a box.");
 }
-
-const stopAdding = () => setAdding(false);
 
 function remove(photo) {
   const at = photos.indexOf(photo);
@@ -280,7 +279,7 @@ document.addEventListener("paste", event => add([...event.clipboardData.files]))
 document.addEventListener("keydown", event => {
   if (event.target.matches?.("input, select")) return;
   if (event.key === "Delete" && selected !== null) removeObject(selected);
-  if (event.key === "Escape") { stopAdding(); select(null); }
+  if (event.key === "Escape") { setAdding(false); select(null); }
 });
 for (const id of ["level", "views", "edges"]) $(id).addEventListener("input", settle);
 $("rule").addEventListener("change", changeRule);
@@ -292,7 +291,7 @@ $("zoom").addEventListener("change", () => {
   $("picture").classList.toggle("zoomed", $("zoom").value !== "fit");
   $("picture").style.setProperty("--zoom", $("zoom").value);
 });
-$("add").addEventListener("click", () => setAdding(!stage.adding));
+$("add").addEventListener("click", event => event.detail ? setAdding(!stage.adding) : addByKeyboard()); // detail: clicks of a pointer
 $("reset").addEventListener("click", () => { current.boxes = null; selected = null; report("The corrections are undone."); update(); });
 $("format").addEventListener("change", enableDownload);
 $("download").addEventListener("click", download);

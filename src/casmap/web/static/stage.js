@@ -164,6 +164,17 @@ export class Stage {
     const dy = Math.min(this.height - y1, Math.max(-y0, Math.round(down)));
     return [x0 + dx, y0 + dy, x1 + dx, y1 + dy];
   }
+
+  // A box whose lower right corner is moved by an offset.
+  resized([x0, y0, x1, y1], across, down) {
+    return this.ordered([x0, y0, Math.max(x0 + 1, x1 + across), Math.max(y0 + 1, y1 + down)]);
+  }
+
+  // A box in the middle of the photo, a third of each side.
+  middle() {
+    const { width, height } = this;
+    return this.ordered([width / 3, height / 3, 2 * width / 3, 2 * height / 3]);
+  }
 }
 
 function make(name, attributes) {
