@@ -571,6 +571,57 @@ def test_an_object_is_added_with_the_keyboard(page) -> None:
     assert boxes_of(page) == [found]
 
 
+@pytest.fixture
+def phone(browser, two):
+    """The page on a phone."""
+    context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
+    opened = context.new_page()
+    opened.goto(two.address)
+    wait(opened)
+    yield opened
+    context.close()
+
+
+def test_an_object_is_removed_on_a_phone(phone) -> None:
+    drop(phone, free_photos()[ROCKET])
+    ((x0, y0, x1, y1),) = boxes_of(phone)
+    phone.touchscreen.tap(*at(phone, (x0 + x1) / 2, (y0 + y1) / 2))
+    assert phone.locator("#objects .select").get_attribute("aria-pressed") == "true"
+    button = phone.locator("#objects .remove")
+    button.tap()
+    assert boxes_of(phone) == []
+    box = phone.locator("#add").bounding_box()
+    assert 0 <= box["x"] < box["x"] + box["width"] <= 360
+
+
+def swipe(page, across, down) -> None:
+    """Move a finger over the picture, ten steps of this size."""
+    place, touch = page.locator("#stage").bounding_box(), page.context.new_cdp_session(page)
+    x, y = place["x"] + 0.8 * place["width"], place["y"] + 0.6 * place["height"]
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for step in range(1, 11):
+        points = [{"x": x + step * across, "y": y + step * down}]
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": points})
+        page.wait_for_timeout(20)
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
+def test_a_zoomed_picture_pans_by_touch(phone) -> None:
+    drop(phone, free_photos()[CAT])
+    show_more(phone)
+    assert phone.locator("#picture").bounding_box()["width"] <= 360
+    for zoom, width in (("1", 451), ("2", 902)):
+        phone.select_option("#zoom", zoom)
+        assert phone.locator("#picture").bounding_box()["width"] == width
+    for across, down in ((-15, 0), (0, -10)):
+        swipe(phone, across, down)
+    wait_until(phone, lambda: phone.evaluate("document.getElementById('stage').scrollLeft") > 100, 5)
+    wait_until(phone, lambda: phone.evaluate("document.getElementById('stage').scrollTop") > 50, 5)
+    assert len(boxes_of(phone)) == 1  # nothing was drawn
+    phone.select_option("#zoom", "fit")
+    assert phone.locator("#picture").bounding_box()["width"] <= 360
+
+
 def test_every_photo_keeps_its_corrections(page) -> None:
     drop(page, free_photos()[CAT], free_photos()[ROCKET])
     assert page.locator("#name").inner_text() == "chelsea.png"
