@@ -27,6 +27,7 @@ from casmap.io.images import encode_png
 from casmap.io.names import written
 from casmap.version import __version__
 from casmap.web import ort_web
+from casmap.web.annotation_files import photo_names
 from casmap.web.app import POLICY
 from casmap.web.site import BROWSER, STATIC, write_site
 from casmap.web.site import POLICY as SITE_POLICY
@@ -309,6 +310,25 @@ def test_annotation_files_equal_pythons(modules, tmp_path) -> None:
         for name, content in found.items():
             wanted = (out / name).read_bytes()
             assert json.loads(content) == json.loads(wanted) if name.endswith(".json") else content == wanted, name
+
+
+def test_a_photo_that_fails_is_skipped_and_named(modules) -> None:
+    """As the server does; and names differ also where case does not count."""
+    code = """async broken => {
+        const { annotationFile } = await import("/annotations.js");
+        const photos = ["cat.jpg", "bad.jpg", "CAT.jpg"].map(name => ({ name, file: new Blob() }));
+        const analyse = async ({ name }) => {
+            if (broken.includes(name)) throw new Error("no memory");
+            return { objects: [], width: 4, height: 3, label: null };
+        };
+        const made = await annotationFile(photos, "coco", { classes: "none", version: "1" }, analyse);
+        return [made.skipped, JSON.parse(await made.blob.text()).images.map(({ file_name }) => file_name)];
+    }"""
+    skipped, names = modules.evaluate(code, ["bad.jpg"])
+    assert skipped == ["bad.jpg: no memory"]
+    assert names == photo_names(["cat.jpg", "CAT.jpg"]) == ["cat.jpg", "CAT-2.jpg"]
+    with pytest.raises(Exception, match=r"cat\.jpg: no memory"):
+        modules.evaluate(code, ["cat.jpg", "bad.jpg", "CAT.jpg"])
 
 
 def test_outlines_are_opencvs_in_noise(modules) -> None:

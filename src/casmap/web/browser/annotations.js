@@ -13,17 +13,22 @@ export const WRITERS = { coco, yolo, "label-studio": labelStudio };
 
 // The annotation file of photos; several files are packed into a ZIP. analyse: finds the objects of a photo.
 export async function annotationFile(photos, format, { classes, version }, analyse) {
-  const labelled = [], names = new Set();
+  const labelled = [], skipped = [], names = new Set();
   for (const photo of photos) {
-    const { objects, width, height, label } = await analyse(photo), named = (classes === "predicted" && label) || UNNAMED;
     const name = unique(photo.name, names);
-    labelled.push({ name, width, height, file: photo.file, objects: objects.map(one => ({ ...one, label: named })) });
+    try {
+      const { objects, width, height, label } = await analyse(photo), named = (classes === "predicted" && label) || UNNAMED;
+      labelled.push({ name, width, height, file: photo.file, objects: objects.map(one => ({ ...one, label: named })) });
+    } catch (error) {
+      skipped.push(`${name}: ${error.message || error}`);
+    }
   }
+  if (!labelled.length) throw new Error(skipped[0]);
   const found = labelled.flatMap(({ objects }) => objects.map(({ label }) => label)), all = [...new Set(found)].sort();
   const alone = format === "yolo" && photos.length === 1 && classes === "none"; // its one class needs no data.yaml
   const files = alone ? { [`${stem(photos[0].name)}.txt`]: labels(labelled[0], all) } : await WRITERS[format](labelled, all, version);
   const [[name, content], ...others] = Object.entries(files);
-  return { name: others.length ? `${format}.zip` : name, blob: others.length ? await zip(files) : new Blob([content]), objects: found.length, skipped: [] };
+  return { name: others.length ? `${format}.zip` : name, blob: others.length ? await zip(files) : new Blob([content]), objects: found.length, skipped };
 }
 
 // A COCO file with exact masks.
