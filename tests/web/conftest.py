@@ -8,6 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -77,18 +78,40 @@ def browser(chromium):
         running.close()
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class Handler(SimpleHTTPRequestHandler):
+    """Sends .mjs as nginx does, whose list of types does not have it, and further headers."""
+
+    extensions_map = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "application/octet-stream"}  # noqa: RUF012
+
+    def __init__(self, *arguments: Any, headers: dict[str, str], sent: list[tuple[str, int]], **options: Any) -> None:
+        self.more, self.sent = headers, sent
+        super().__init__(*arguments, **options)
+
+    def end_headers(self) -> None:
+        for name, value in self.more.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        self.sent.append((self.path, int(code)))
+
     def log_message(self, *_: object) -> None:
         pass
 
 
 @pytest.fixture
 def web_host():
-    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address."""
+    """Serve folders at free ports, as any web host does; returns a function that gives the server and its address.
+
+    headers: of every answer. sent: gets the path and status of every answer.
+    """
     running = []
 
-    def begin(folder: Path) -> tuple[ThreadingHTTPServer, str]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    def begin(
+        folder: Path, headers: dict[str, str] | None = None, sent: list[tuple[str, int]] | None = None
+    ) -> tuple[ThreadingHTTPServer, str]:
+        told = {"headers": headers or {}, "sent": [] if sent is None else sent}
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder), **told))
         Thread(target=server.serve_forever, daemon=True).start()
         running.append(server)
         return server, f"http://127.0.0.1:{server.server_port}"

@@ -223,6 +223,13 @@ def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, si
     context.close()
 
 
+def test_no_file_needs_a_type_that_web_hosts_lack(site) -> None:
+    """Nginx sends .mjs as application/octet-stream, and browsers refuse it."""
+    assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {
+        ".css", ".html", ".jpg", ".js", ".json", ".onnx", ".txt", ".wasm",
+    }  # fmt: skip
+
+
 def test_the_site_is_one_page_with_another_engine(site) -> None:
     for file in STATIC.iterdir():
         if file.name not in ("engine.js", "coco.js", "index.html"):

@@ -10,7 +10,7 @@ import pytest
 
 from casmap.data.free_photos import free_photos
 from casmap.inference.mapper import SaliencyMapper
-from casmap.web.ort_web import BUILDS, WASM, WEBGPU
+from casmap.web.ort_web import BUILDS, WASM, WEBGPU, site_name
 from casmap.web.site import site_files
 
 FLAGS = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
@@ -148,7 +148,7 @@ def test_the_option_adds_a_build_and_changes_nothing_else(site, runtime) -> None
     written = {path.relative_to(site).as_posix(): path.read_bytes() for path in site.rglob("*") if path.is_file()}
     assert folders(plain) == {WASM}
     assert {name for name in written if name not in plain} == {
-        f"{WEBGPU}/{name}" for name in (*BUILDS[WEBGPU], "LICENSE.txt")
+        f"{WEBGPU}/{name}" for name in (*map(site_name, BUILDS[WEBGPU]), "LICENSE.txt")
     }
     assert {name for name in plain if written[name] != plain[name]} == {"mappings.json", "worker.js"}
-    assert all(f'"{WEBGPU}/{name}"' in written["worker.js"].decode() for name in BUILDS[WEBGPU])
+    assert all(f'"{WEBGPU}/{site_name(name)}"' in written["worker.js"].decode() for name in BUILDS[WEBGPU])

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -62,8 +63,17 @@ def unpack(package: bytes, name: str, builds: Sequence[str] = (WASM,)) -> dict[s
         return {path: content.read() for path, content in found.items() if content is not None}
 
 
+def site_name(file: str) -> str:
+    """The name of one of the package's files in the site. Many web hosts send .mjs as no script.
+
+    >>> site_name("ort.wasm.min.mjs"), site_name("ort-wasm-simd-threaded.wasm")
+    ('ort.wasm.min.js', 'ort-wasm-simd-threaded.wasm')
+    """
+    return re.sub(r"\.mjs$", ".js", file)
+
+
 def _paths(builds: Sequence[str]) -> list[tuple[str, str]]:
-    return [(f"{build}/{file}", file) for build in builds for file in BUILDS[build]]
+    return [(f"{build}/{site_name(file)}", file) for build in builds for file in BUILDS[build]]
 
 
 def _of_folder(folder: Path, builds: Sequence[str]) -> dict[str, bytes]:

@@ -1,8 +1,11 @@
 // ONNX Runtime in the browser: runs networks on the GPU by WebGPU if the site has that build and the browser a GPU,
 // otherwise on the CPU by WebAssembly.
 
-// The builds by folder. That for WebGPU also runs on the CPU, so a browser loads and keeps one of them only.
-const BUILDS = { ort: "ort.wasm.min.mjs", "ort-webgpu": "ort.jspi.min.mjs" };
+// The files of each build by folder. That for WebGPU also runs on the CPU, so a browser loads and keeps one of them only.
+const BUILDS = {
+  ort: { main: "ort.wasm.min.js", mjs: "ort-wasm-simd-threaded.js", wasm: "ort-wasm-simd-threaded.wasm" },
+  "ort-webgpu": { main: "ort.jspi.min.js", mjs: "ort-wasm-simd-threaded.jspi.js", wasm: "ort-wasm-simd-threaded.jspi.wasm" },
+};
 
 export class Runtime {
   provider = null; // "webgpu" or "wasm", once a network has run
@@ -46,8 +49,9 @@ export class Runtime {
 }
 
 async function started(folder) {
-  const ort = await import(`./${folder}/${BUILDS[folder]}`);
-  ort.env.wasm.wasmPaths = new URL(`${folder}/`, import.meta.url).href;
+  const { main, mjs, wasm } = BUILDS[folder], url = file => new URL(`${folder}/${file}`, import.meta.url).href;
+  const ort = await import(url(main));
+  ort.env.wasm.wasmPaths = { mjs: url(mjs), wasm: url(wasm) };
   ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
   ort.env.logLevel = "error";
   return ort;

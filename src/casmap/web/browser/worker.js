@@ -22,7 +22,7 @@ self.addEventListener("fetch", event => {
   };
   // Large files never change under one name of the cache. Small ones come from the host while it answers: another
   // page may be served at this address one day. no-cache: ask the host also about what the browser's own cache has.
-  const large = /\.(onnx|wasm|mjs)$/.test(new URL(event.request.url).pathname);
+  const large = /\.(onnx|wasm)$/.test(new URL(event.request.url).pathname);
   const asked = async () => (large ? await kept() : undefined) ?? fetch(event.request, { cache: "no-cache" }).catch(async error => (await kept()) ?? Promise.reject(error));
   event.respondWith(asked());
 });
