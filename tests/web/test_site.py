@@ -223,6 +223,25 @@ def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, si
     context.close()
 
 
+def test_the_host_sends_each_file_once(browser, site, web_host, tmp_path, chromium) -> None:
+    """Also to the worker, which keeps them. Without a profile, Chromium's own cache has no room for large files."""
+    sent: list[tuple[str, int]] = []
+    _, address = web_host(site, sent=sent)
+    context = browser.browser_type.launch_persistent_context(
+        tmp_path / "profile", executable_path=chromium, args=["--no-sandbox"]
+    )
+    page = context.new_page()
+    page.goto(address)
+    wait(page)
+    page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    kept = "async () => (await (await caches.open((await caches.keys())[0])).keys()).map(({ url }) => url)"
+    files = [path for path in site.rglob("*") if path.is_file() and path.name not in ("worker.js", "LICENSE.txt")]
+    assert len(page.evaluate(kept)) == len(files)
+    context.close()
+    whole = [path for path, code in sent if code == 200 and path != "/worker.js"]
+    assert sorted(whole) == sorted(set(whole))
+
+
 def test_no_file_needs_a_type_that_web_hosts_lack(site) -> None:
     """Nginx sends .mjs as application/octet-stream, and browsers refuse it."""
     assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {

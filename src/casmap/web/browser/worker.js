@@ -6,7 +6,8 @@ const USED = FILES.filter(file => !BUILD || !/^ort.*\//.test(file) || file.start
 const OWN = `casmap ${self.registration.scope} `, KEPT = OWN + NAME; // a host may have several such pages
 
 self.addEventListener("install", event => {
-  const fresh = USED.map(file => new Request(file, { cache: "reload" })); // not from the browser's own cache
+  // no-cache: the host says whether a file in the browser's own cache has changed, and sends it only then.
+  const fresh = USED.map(file => new Request(file, { cache: "no-cache" }));
   event.waitUntil(caches.open(KEPT).then(cache => cache.addAll(fresh)).then(() => self.skipWaiting()));
 });
 
