@@ -242,6 +242,18 @@ def test_the_host_sends_each_file_once(browser, site, web_host, tmp_path, chromi
     assert sorted(whole) == sorted(set(whole))
 
 
+@pytest.mark.parametrize("file", ["ort.wasm.min.js", "ort-wasm-simd-threaded.js", "ort-wasm-simd-threaded.wasm"])
+def test_a_file_of_the_runtime_that_did_not_arrive_is_loaded_again(browser, site, web_host, file) -> None:
+    page = browser.new_page()
+    page.route(f"**/{file}*", lambda route: route.abort())
+    page.goto(web_host(site)[1])
+    page.locator("#empty.failed").wait_for()
+    page.unroute_all()
+    page.locator("#photos .show").click()
+    wait(page)
+    page.close()
+
+
 def test_no_file_needs_a_type_that_web_hosts_lack(site) -> None:
     """Nginx sends .mjs as application/octet-stream, and browsers refuse it."""
     assert {path.suffix for path in site.rglob("*") if path.is_file()} <= {

@@ -9,13 +9,24 @@ const BUILDS = {
 
 export class Runtime {
   provider = null; // "webgpu" or "wasm", once a network has run
+  #ort = null;
+  #attempts = 0;
   #sessions = new Map();
   #turn = Promise.resolve();
 
   // webgpu: whether the site has the build for it, which waits for the GPU by JSPI (WebAssembly.Suspending).
   constructor(webgpu) {
     this.folder = webgpu && navigator.gpu && WebAssembly.Suspending ? "ort-webgpu" : "ort";
-    this.ort = started(this.folder);
+    this.#load().catch(() => {}); // `run` tries again
+  }
+
+  // ONNX Runtime, loaded once unless that fails.
+  #load() {
+    this.#ort ??= started(this.folder, this.#attempts++).catch(error => {
+      this.#ort = null;
+      throw error;
+    });
+    return this.#ort;
   }
 
   // The outputs of a network, a file, for one input. Calls take turns.
@@ -26,12 +37,15 @@ export class Runtime {
   }
 
   async #run(file, input, shape) {
-    const ort = await this.ort;
+    const ort = await this.#load();
     this.provider ??= this.folder === "ort-webgpu" && await hasGpu() ? "webgpu" : "wasm";
     try {
       return await (await this.#session(ort, file)).run({ images: new ort.Tensor("float32", input, shape) });
     } catch (error) {
-      if (this.provider === "wasm") throw error;
+      if (this.provider === "wasm") {
+        if (!this.#sessions.size) this.#ort = null; // a file of ONNX Runtime may be missing, which it does not ask for twice
+        throw error;
+      }
       this.provider = "wasm"; // a GPU may lack memory or go away
       this.#sessions.clear();
       await this.#session(ort, file).catch(() => {}); // ONNX Runtime 1.30.0 throws once more after a session that failed
@@ -48,10 +62,12 @@ export class Runtime {
   }
 }
 
-async function started(folder) {
+// Browsers keep modules, also those that failed: a further attempt loads them by other addresses.
+async function started(folder, attempt) {
   const { main, mjs, wasm } = BUILDS[folder], url = file => new URL(`${folder}/${file}`, import.meta.url).href;
-  const ort = await import(url(main));
-  ort.env.wasm.wasmPaths = { mjs: url(mjs), wasm: url(wasm) };
+  const again = attempt ? `?${attempt}` : "";
+  const ort = await import(url(main) + again);
+  ort.env.wasm.wasmPaths = { mjs: url(mjs) + again, wasm: url(wasm) };
   ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
   ort.env.logLevel = "error";
   return ort;
@@ -59,6 +75,10 @@ async function started(folder) {
 
 // A fallback adapter is a GPU in software, which is much slower than WebAssembly.
 async function hasGpu() {
-  const adapter = await navigator.gpu.requestAdapter().catch(() => null);
-  return Boolean(adapter && !adapter.info.isFallbackAdapter);
+  try {
+    const adapter = await navigator.gpu.requestAdapter();
+    return Boolean(adapter) && !adapter.info?.isFallbackAdapter;
+  } catch {
+    return false;
+  }
 }
