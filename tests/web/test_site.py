@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from casmap.web.site import BROWSER, STATIC, write_site
 from casmap.web.site import POLICY as SITE_POLICY
 
 PACKAGE = f"{ort_web.PACKAGE}-{ort_web.VERSION}.tgz"
+OTHER = Path(__file__).parents[1] / "files_of_0_1_0" / "mapping.onnx"
 
 
 @pytest.fixture(scope="session")
@@ -223,6 +225,42 @@ def test_another_page_at_the_address_is_shown_while_the_host_answers(browser, si
     context.close()
 
 
+MASK = """async bytes => {
+    const [{ OpenPhoto, openPixels }, engine] = [await import("/photo.js"), await import("/engine.js")];
+    const file = new Blob([Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0))]);
+    const open = new OpenPhoto(await openPixels(file)), [{ name }] = await engine.mappings();
+    const mask = open.mask(await engine.map(file, name, async () => open), "sharp");
+    let text = "";
+    for (const byte of new Uint8Array(mask.buffer)) text += String.fromCharCode(byte);
+    return btoa(text);
+}"""
+
+
+def same_mask_as_pythons(page, mapper) -> None:
+    """Of a photo, by the page's first mapping."""
+    photo = free_photos()[0]
+    wanted = mapper(photo).mask
+    mask = np.frombuffer(base64.b64decode(page.evaluate(MASK, base64.b64encode(photo.read_bytes()).decode())), "<f4")
+    np.testing.assert_allclose(mask.reshape(wanted.shape), wanted, atol=1e-3)
+
+
+def test_a_new_mapping_on_the_host_is_used_at_once(browser, runtime, web_host, tmp_path) -> None:
+    """Not the old one, which the browser keeps for use offline."""
+    _, address = web_host(tmp_path / "host")
+    context = browser.new_context()
+    page = context.new_page()
+    mapping = tmp_path / "mine.onnx"
+    for content in (SHIPPED, OTHER):
+        shutil.copy(content, mapping)
+        shutil.rmtree(tmp_path / "host", ignore_errors=True)
+        write_site(tmp_path / "host", mappings=[mapping], runtime=runtime)
+        page.goto(address)
+        page.locator("#found", has_text=re.compile(".")).wait_for(timeout=60_000)
+        same_mask_as_pythons(page, SaliencyMapper.load(mapping))
+        page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    context.close()
+
+
 def test_the_host_sends_each_file_once(browser, site, web_host, tmp_path, chromium) -> None:
     """Also to the worker, which keeps them. Without a profile, Chromium's own cache has no room for large files."""
     sent: list[tuple[str, int]] = []
@@ -266,8 +304,9 @@ def test_the_site_is_one_page_with_another_engine(site) -> None:
         if file.name not in ("engine.js", "coco.js", "index.html"):
             assert (site / file.name).read_bytes() == file.read_bytes()
     assert (site / "engine.js").read_bytes() == (BROWSER / "engine.js").read_bytes()
-    assert (site / "mapping-1.onnx").read_bytes() == SHIPPED.read_bytes()
-    assert "Copyright (c) Microsoft" in (site / "ort" / "LICENSE.txt").read_text()
+    (about,) = json.loads((site / "mappings.json").read_text())["mappings"]
+    assert (site / about["file"]).read_bytes() == SHIPPED.read_bytes()
+    assert "Copyright (c) Microsoft" in (site / ort_web.WASM / "LICENSE.txt").read_text()
     policy = SITE_POLICY.replace(" 'wasm-unsafe-eval'", "").replace("worker-src 'self'; ", "")
     assert policy == POLICY.removesuffix("; frame-ancestors 'none'")
     assert f'content="{SITE_POLICY}"' in (site / "index.html").read_text()

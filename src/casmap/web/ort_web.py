@@ -23,8 +23,9 @@ from casmap.io.reading import MAX_OPTIONS, read_bytes, reading
 PACKAGE, VERSION = "onnxruntime-web", "1.30.0"
 # As npm prints it: npm view onnxruntime-web@1.30.0 dist.integrity
 INTEGRITY = "sha512-q0y+JrrtukXSzsBWEMccVfqX25LRmosXHF+CaRJmg8pZClzcV7svNc4rKY3jL02Vb7QmRMDs1SigqR4CXAfKYQ=="
-# The files of each build, by the build's folder in the site.
-WASM, WEBGPU = "ort", "ort-webgpu"
+# The files of each build, by the build's folder in the site. The folder has the version: a browser that keeps old files
+# then loads new ones.
+WASM, WEBGPU = f"ort-{VERSION}", f"ort-webgpu-{VERSION}"
 BUILDS = {
     WASM: ("ort.wasm.min.mjs", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"),
     WEBGPU: ("ort.jspi.min.mjs", "ort-wasm-simd-threaded.jspi.mjs", "ort-wasm-simd-threaded.jspi.wasm"),

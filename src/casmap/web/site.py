@@ -65,17 +65,19 @@ def site_files(
     files |= {path.name: path.read_bytes() for path in BROWSER.iterdir() if path.name != LICENSE}
     about = []
     for number, (name, path) in enumerate(zip(names, mappings or [SHIPPED], strict=True), 1):
-        file, mapper = f"mapping-{number}.onnx", SaliencyMapper.load(path)
-        files[file] = Path(path).read_bytes()
+        content, mapper = Path(path).read_bytes(), SaliencyMapper.load(path)
+        # A name for each content: a browser that keeps an old mapping then loads the new one.
+        file = f"mapping-{number}-{hashlib.sha256(content).hexdigest()[:8]}.onnx"
+        files[file] = content
         about.append({
             "name": name, "file": file, "size": mapper.size, "classes": len(mapper.classes),
             "predicts": mapper.network.predicts, "titles": mapper.titles if mapper.network.predicts else [],
             "mean": list(mapper.network.mean), "std": list(mapper.network.std),
         })  # fmt: skip
-    files["mappings.json"] = json.dumps({"version": __version__, "webgpu": webgpu, "mappings": about}).encode()
-    builds = (WASM, WEBGPU) if webgpu else (WASM,)
-    files |= runtime_files(runtime, builds)
-    files |= {f"{build}/{LICENSE_THERE}": (BROWSER / LICENSE).read_bytes() for build in builds}
+    builds = {"wasm": WASM, "webgpu": WEBGPU} if webgpu else {"wasm": WASM}
+    files["mappings.json"] = json.dumps({"version": __version__, "runtime": builds, "mappings": about}).encode()
+    files |= runtime_files(runtime, tuple(builds.values()))
+    files |= {f"{build}/{LICENSE_THERE}": (BROWSER / LICENSE).read_bytes() for build in builds.values()}
     meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
     files[FIRST] = files[FIRST].replace(b"<title>", meta.encode() + b"<title>", 1)
     files[WORKER] = _worker(files)

@@ -13,14 +13,14 @@ let site = null, runtime = null, worker = null;
 
 export async function mappings() {
   site ??= await (await fetch("mappings.json")).json();
-  runtime ??= new Runtime(site.webgpu);
+  runtime ??= new Runtime(site.runtime);
   return site.mappings;
 }
 
 // Without the worker the page works, but not offline. It keeps the build of ONNX Runtime that is named here. It starts
 // when the page has loaded its files, which the browser then has: the host sends them once.
 function keepFiles() {
-  worker ??= navigator.serviceWorker?.register(site.webgpu ? `worker.js?${runtime.folder}` : "worker.js").catch(() => {});
+  worker ??= navigator.serviceWorker?.register(site.runtime.webgpu ? `worker.js?${runtime.folder}` : "worker.js").catch(() => {});
 }
 
 export async function samples() { return []; }
@@ -30,7 +30,7 @@ export async function map(file, mapping, open) {
   const about = site.mappings.find(({ name }) => name === mapping), { size } = about, photo = await open();
   const { masks, logits } = await runtime.run(about.file, normalised(photo.square(size), about), [1, 3, size, size]);
   keepFiles();
-  if (site.webgpu) note = `Photos stay on this device. ${RUNS[runtime.provider]}`;
+  if (site.runtime.webgpu) note = `Photos stay on this device. ${RUNS[runtime.provider]}`;
   const side = Math.ceil(size / STEP), values = new Float32Array(side * side);
   for (let y = 0; y < side; y++) for (let x = 0; x < side; x++) values[y * side + x] = masks.data[STEP * (y * size + x)];
   return { mapping, width: photo.width, height: photo.height, size, side, values, ...predicted(logits.data, about) };

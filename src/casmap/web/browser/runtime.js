@@ -1,10 +1,10 @@
 // ONNX Runtime in the browser: runs networks on the GPU by WebGPU if the site has that build and the browser a GPU,
 // otherwise on the CPU by WebAssembly.
 
-// The files of each build by folder. That for WebGPU also runs on the CPU, so a browser loads and keeps one of them only.
+// The files of each build. That for WebGPU also runs on the CPU, so a browser loads and keeps one of them only.
 const BUILDS = {
-  ort: { main: "ort.wasm.min.js", mjs: "ort-wasm-simd-threaded.js", wasm: "ort-wasm-simd-threaded.wasm" },
-  "ort-webgpu": { main: "ort.jspi.min.js", mjs: "ort-wasm-simd-threaded.jspi.js", wasm: "ort-wasm-simd-threaded.jspi.wasm" },
+  wasm: { main: "ort.wasm.min.js", mjs: "ort-wasm-simd-threaded.js", wasm: "ort-wasm-simd-threaded.wasm" },
+  webgpu: { main: "ort.jspi.min.js", mjs: "ort-wasm-simd-threaded.jspi.js", wasm: "ort-wasm-simd-threaded.jspi.wasm" },
 };
 
 export class Runtime {
@@ -14,15 +14,16 @@ export class Runtime {
   #sessions = new Map();
   #turn = Promise.resolve();
 
-  // webgpu: whether the site has the build for it, which waits for the GPU by JSPI (WebAssembly.Suspending).
-  constructor(webgpu) {
-    this.folder = webgpu && navigator.gpu && WebAssembly.Suspending ? "ort-webgpu" : "ort";
+  // folders: of the builds that the site has. That for WebGPU waits for the GPU by JSPI (WebAssembly.Suspending).
+  constructor(folders) {
+    this.build = folders.webgpu && navigator.gpu && WebAssembly.Suspending ? "webgpu" : "wasm";
+    this.folder = folders[this.build];
     this.#load().catch(() => {}); // `run` tries again
   }
 
   // ONNX Runtime, loaded once unless that fails.
   #load() {
-    this.#ort ??= started(this.folder, this.#attempts++).catch(error => {
+    this.#ort ??= started(this.folder, BUILDS[this.build], this.#attempts++).catch(error => {
       this.#ort = null;
       throw error;
     });
@@ -38,7 +39,7 @@ export class Runtime {
 
   async #run(file, input, shape) {
     const ort = await this.#load();
-    this.provider ??= this.folder === "ort-webgpu" && await hasGpu() ? "webgpu" : "wasm";
+    this.provider ??= this.build === "webgpu" && await hasGpu() ? "webgpu" : "wasm";
     try {
       return await (await this.#session(ort, file)).run({ images: new ort.Tensor("float32", input, shape) });
     } catch (error) {
@@ -63,9 +64,8 @@ export class Runtime {
 }
 
 // Browsers keep modules, also those that failed: a further attempt loads them by other addresses.
-async function started(folder, attempt) {
-  const { main, mjs, wasm } = BUILDS[folder], url = file => new URL(`${folder}/${file}`, import.meta.url).href;
-  const again = attempt ? `?${attempt}` : "";
+async function started(folder, { main, mjs, wasm }, attempt) {
+  const url = file => new URL(`${folder}/${file}`, import.meta.url).href, again = attempt ? `?${attempt}` : "";
   const ort = await import(url(main) + again);
   ort.env.wasm.wasmPaths = { mjs: url(mjs) + again, wasm: url(wasm) };
   ort.env.wasm.numThreads = globalThis.crossOriginIsolated ? Math.min(4, navigator.hardwareConcurrency) : 1;
