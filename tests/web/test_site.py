@@ -280,6 +280,31 @@ def test_the_host_sends_each_file_once(browser, site, web_host, tmp_path, chromi
     assert sorted(whole) == sorted(set(whole))
 
 
+ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
+
+
+def test_threads_give_the_same_masks(browser, site, web_host) -> None:
+    """On a host that isolates the page, also offline."""
+    server, address = web_host(site, ISOLATED)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    wait(page)
+    assert page.evaluate("crossOriginIsolated")
+    cores = page.evaluate("navigator.hardwareConcurrency")
+    assert len(page.workers) >= min(4, cores) - 1  # the page is the first thread
+    same_mask_as_pythons(page, SaliencyMapper.load())
+    page.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    server.shutdown()
+    server.server_close()
+    context.set_offline(True)
+    page.reload()
+    wait(page)
+    assert page.evaluate("crossOriginIsolated")
+    same_mask_as_pythons(page, SaliencyMapper.load())
+    context.close()
+
+
 @pytest.mark.parametrize("file", ["ort.wasm.min.js", "ort-wasm-simd-threaded.js", "ort-wasm-simd-threaded.wasm"])
 def test_a_file_of_the_runtime_that_did_not_arrive_is_loaded_again(browser, site, web_host, file) -> None:
     page = browser.new_page()
