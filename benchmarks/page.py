@@ -3,8 +3,9 @@
 python benchmarks/page.py [RUNTIME]
 
 RUNTIME: the npm package onnxruntime-web, as in `casmap page --runtime` (default: download it). Needs playwright and
-Chromium. The photos are those of scikit-image. Python and the page without a server use one thread; `casmap serve` and
-the command line use theirs, all cores. The command line's masks are compared as it writes them, with 8 bits.
+Chromium. The photos are those of scikit-image. Python and the page without a server use one thread, and the page up to
+four on a host that isolates it; `casmap serve` and the command line use theirs, all cores. The command line's masks are
+compared as it writes them, with 8 bits.
 """
 
 import base64
@@ -28,6 +29,22 @@ from casmap.io.images import open_image
 from casmap.web.site import write_site
 
 ROUNDS = 9
+# A host of a folder that isolates its pages, so that they may use threads; prints its address.
+ISOLATING = """
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(SimpleHTTPRequestHandler):
+    def end_headers(self):
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        super().end_headers()
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=sys.argv[1]))
+print(f"http://127.0.0.1:{server.server_port}/")
+server.serve_forever()
+"""
 # Opens a photo, runs the network and fits the mask, as the page does; returns the mask and the milliseconds.
 CODE = """async ([bytes, name, rounds]) => {
     const [{ OpenPhoto, openPixels }, engine] = [await import("/photo.js"), await import("/engine.js")];
@@ -55,12 +72,18 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         static = ["-m", "http.server", "--bind", "127.0.0.1", "--directory", str(site), "0"]
         serve = ["-m", "casmap", "serve", "--port", "0", "--no-browser"]
-        for name, command in (("`casmap page`, in Chromium", static), ("`casmap serve`, in Chromium", serve)):
+        hosts = {
+            "`casmap page`, in Chromium": static,
+            "`casmap page` with threads, in Chromium": ["-c", ISOLATING, str(site)],
+            "`casmap serve`, in Chromium": serve,
+        }
+        for name, command in hosts.items():
             with started(command) as address:
                 page = browser.new_page()
                 began = time.perf_counter()
                 page.goto(address)
                 page.locator("#found", has_text="kept").wait_for()
+                assert page.evaluate("crossOriginIsolated") or "threads" not in name
                 print(f"{name}: first result after {1000 * (time.perf_counter() - began):.0f} ms")
                 rows.append((name, *measured(page, wanted)))
                 page.close()
