@@ -553,7 +553,11 @@ def test_boxes_are_corrected_with_the_keyboard(page) -> None:
 def test_an_object_is_added_with_the_keyboard(page) -> None:
     drop(page, free_photos()[ROCKET])
     (found,) = boxes_of(page)
-    page.locator("#add").focus()
+    assert not page.locator("#keys").is_visible()
+    page.locator("#panel").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "add"
+    assert page.locator("#keys").is_visible()  # what the keys do
     page.keyboard.press("Enter")
     added = [213, 142, 427, 285]  # in the middle of 640 x 427
     assert boxes_of(page) == [found, added]

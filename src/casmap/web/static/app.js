@@ -277,6 +277,7 @@ for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => 
 document.addEventListener("drop", event => { event.preventDefault(); add([...event.dataTransfer.files]); });
 document.addEventListener("paste", event => add([...event.clipboardData.files]));
 document.addEventListener("keydown", event => {
+  if (event.key === "Tab") document.body.classList.add("keys");
   if (event.target.matches?.("input, select")) return;
   if (event.key === "Delete" && selected !== null) removeObject(selected);
   if (event.key === "Escape") { setAdding(false); select(null); }
