@@ -400,6 +400,27 @@ def test_tiny_imagenet_val_has_classes_and_boxes_in_one_file(tiny_imagenet):
     assert "leave out boxes" in refusal(str(tiny_imagenet), boxes="boxes.csv", split="val")
 
 
+@pytest.mark.parametrize("below", ["", "images"])
+def test_tiny_imagenet_val_may_be_sorted_into_class_folders(tiny_imagenet, tmp_path, below):
+    val = tiny_imagenet / "val"
+    for name, wnid in (("val_0.JPEG", "n02"), ("val_1.JPEG", "n01")):
+        (val / wnid / below).mkdir(parents=True)
+        (val / "images" / name).rename(val / wnid / below / name)
+    sorted_photos = seen(open_photos(str(tiny_imagenet), split="val"))
+    assert [(name.rpartition("/")[2], *rest) for name, *rest in sorted_photos] == [
+        ("val_1.JPEG", "n01", [[5, 6, 8, 9]]),
+        ("val_0.JPEG", "n02", [[0, 0, 10, 9]]),
+    ]
+    table, boxes = val / "val_annotations.txt", tmp_path / "boxes.csv"
+    table.unlink()
+    assert "the splits train, val" in refusal(str(tiny_imagenet))
+    assert [found[1:] for found in seen(open_photos(str(tiny_imagenet), split="val"))] == [("n01", None), ("n02", None)]
+    boxes.write_text(f"file,xmin,ymin,xmax,ymax\n{sorted_photos[0][0]},1,2,3,4\n")
+    found = seen(open_photos(str(tiny_imagenet), split="val", boxes=boxes))
+    assert [one[1:] for one in found] == [("n01", [[1, 2, 3, 4]]), ("n02", None)]
+    assert "leave out boxes" in refusal(str(tiny_imagenet), split="train", boxes=boxes)
+
+
 def test_bad_lines_of_tiny_imagenet_are_named_and_the_others_used(tiny_imagenet):
     (tiny_imagenet / "val" / "val_annotations.txt").write_text(
         "val_0.JPEG\tn02\t0\t0\t9\nval_7.JPEG\tn01\t5\t6\t7\t8\nval_1.JPEG\tn01\t5\tx\t7\t8\n"

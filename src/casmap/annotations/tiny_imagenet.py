@@ -1,7 +1,8 @@
 """Tiny ImageNet: text files with a line for each photo, its class and its box.
 
 train/WNID/WNID_boxes.txt has lines "photo x0 y0 x1 y1", of photos in train/WNID/images; val/val_annotations.txt has
-lines "photo WNID x0 y0 x1 y1", of photos in val/images; tabs separate the fields. Boxes include the pixel x1, y1.
+lines "photo WNID x0 y0 x1 y1", of photos in val/images, or sorted into val/WNID; tabs separate the fields. Boxes
+include the pixel x1, y1.
 """
 
 from collections import defaultdict
@@ -28,10 +29,10 @@ def read_train(root: Path, names: Names) -> Annotations:
 
 
 def read_val(root: Path, names: Names) -> Annotations:
-    """Read the classes and boxes of the photos in val/images/."""
+    """Read the classes and boxes of the photos in val/images/, or in class folders of val/."""
     problems: list[Problem] = []
     rows = _rows(root / "val" / TABLE, root, 6, problems)
-    return _annotations([(photo, wnid, box) for photo, wnid, *box in rows], names, problems)
+    return _annotations([(names.find(photo) or photo, wnid, box) for photo, wnid, *box in rows], names, problems)
 
 
 def _rows(path: Path, root: Path, fields: int, problems: list[Problem]) -> list[list[str]]:

@@ -1,7 +1,7 @@
 """Recognise the layout of a folder of photos, and the format of a file of annotations."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,11 @@ from casmap.io.reading import MAX_ANNOTATIONS, is_inside, read_text, reading, re
 SPLIT_NAMES = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 
 
+def no_annotations(names: Names) -> Annotations:
+    """Return no annotations: those of a layout that has none of its own."""
+    return Annotations()
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the photos are, and how to read their annotations.
@@ -24,26 +29,32 @@ class Layout:
 
     kind: str
     photos: Path
-    annotations: Callable[[Names], Annotations]
+    annotations: Callable[[Names], Annotations] = no_annotations
     only: frozenset[str] | None = None
 
 
 def find_layout(root: Path, boxes: Path | None = None, split: str | None = None) -> Layout:
-    """Recognise one of LAYOUTS by its files and folders; any other folder has its annotations in `boxes`."""
+    """Recognise one of LAYOUTS by its files and folders; photos without own annotations have them in `boxes`."""
     if root.is_file():
         raise UserError(f"{root} is a file: give the folder that contains the class folders.")
     if not root.is_dir():
         raise UserError(f"There is no folder {root}.")
-    for kind, recognise in LAYOUTS.items():
+    layout = _layout(root, split)
+    if boxes is None:
+        return layout
+    if layout.annotations is not no_annotations:
+        raise UserError(f"{root} is {layout.kind}, with its own annotations: leave out {option('boxes')}.")
+    return replace(layout, annotations=partial(read_annotations, boxes, layout.photos))
+
+
+def _layout(root: Path, split: str | None) -> Layout:
+    """Return the layout of a split of a folder."""
+    for recognise in LAYOUTS.values():
         if (layouts := recognise(root)) is not None:
-            if boxes is not None:
-                raise UserError(f"{root} is {kind} with its own annotations: leave out {option('boxes')}.")
             return layouts[_choose(root, list(layouts), split)]()
     if (splits := _split_folders(root)) or split is not None:
         root /= _choose(root, splits, split)
-    if boxes is None:
-        return Layout("photos", root, lambda names: Annotations())
-    return Layout("photos", root, partial(read_annotations, boxes, root))
+    return Layout("photos", root)
 
 
 def splits_of(root: Path) -> list[str]:
@@ -153,18 +164,21 @@ def _read_coco(root: Path, path: Path, photos: Path, names: Names) -> Annotation
 def _tiny_imagenet(root: Path) -> Splits | None:
     """Recognise wnids.txt, train/WNID/WNID_boxes.txt and val/val_annotations.txt; the photos of test have no classes.
 
-    A copy whose photos were sorted into class folders, without these files of boxes, is like any other folder.
+    The photos of val may have been sorted into class folders. A split without its text files has no boxes of its own;
+    if both lack them, the folder is like any other.
     """
-    if not (root / "wnids.txt").is_file():
+    train, val = root / "train", root / "val"
+    boxes, table = any(train.glob("*/*" + tiny_imagenet.BOXES)), (val / tiny_imagenet.TABLE).is_file()
+    if not (root / "wnids.txt").is_file() or not (boxes or table):
         return None
-    layouts: Splits = {}
-    if any((root / "train").glob("*/*" + tiny_imagenet.BOXES)):
-        read = partial(tiny_imagenet.read_train, root)
-        layouts["train"] = partial(Layout, "Tiny ImageNet, split train", root / "train", read)
-    if (root / "val" / tiny_imagenet.TABLE).is_file() and (root / "val" / "images").is_dir():
-        read = partial(tiny_imagenet.read_val, root)
-        layouts["val"] = partial(Layout, "Tiny ImageNet, split val", root / "val" / "images", read)
-    return layouts or None
+    photos = val / "images" if any(path.is_file() for path in (val / "images").glob("*")) else val
+    read_train = partial(tiny_imagenet.read_train, root) if boxes else no_annotations
+    read_val = partial(tiny_imagenet.read_val, root) if table else no_annotations
+    return {
+        split: partial(Layout, f"Tiny ImageNet, split {split}", folder, read)
+        for split, folder, read in (("train", train, read_train), ("val", photos, read_val))
+        if folder.is_dir()
+    }
 
 
 # To add a layout, add a function: it takes a root and returns the layout of each split, or None for other layouts.
