@@ -665,8 +665,11 @@ def test_wsolevaluation_measures_squashed_photos(folder, table, name):
 
 
 def test_with_a_judge_every_row_has_its_fidelity(folder, tmp_path):
-    judge = open_judge(str(folder / "classifier.safetensors"))
-    table = run(folder, only=["CAM"], out=str(tmp_path / "out"), judge=judge)
+    warnings, reporter, judge = [], Reporter(), open_judge(str(folder / "classifier.safetensors"))
+    reporter.warning = warnings.append
+    table = run(folder, only=["CAM"], out=str(tmp_path / "out"), judge=judge, reporter=reporter)
+    (warning,) = (text for text in warnings if "The judge" in text)
+    assert "is a test_resnet, as is the classifier of the baselines, mine, yours" in warning
     line = next(line for line in table.lines if line.name == "CAM, the true class")
     crops, everything = table.crops, np.arange(15)
     boxes = [truth.boxes for truth in crops.truths]

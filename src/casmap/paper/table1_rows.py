@@ -26,7 +26,7 @@ from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.wsol_metrics import is_tuning
 from casmap.evaluation.wsol_protocol import measure_wsol
 from casmap.inference.components import PAPER
-from casmap.inference.mapper import SaliencyMapper, names_of
+from casmap.inference.mapper import load_mappers
 from casmap.install_hint import install_hint
 from casmap.io.atomic import write_whole
 from casmap.io.kept_options import read_options
@@ -45,6 +45,7 @@ from casmap.paper.table1_entries import (
 )
 from casmap.reporting import SILENT, Reporter
 from casmap.tools.classifiers import fingerprint, open_classifier
+from casmap.tools.judged import warn_of_own_judge
 
 SHOWN = 7  # photos on the page
 # How photos are made square besides the central crop: the folder of the maps, and what is measured on them.
@@ -116,11 +117,14 @@ def measure_table1(
             f"The classifier {classifier} does not have exactly the {len(photos.classes)} classes of the photos: name "
             "one trained on them with --classifier, or add --unseen to explain the predicted class only."
         )
-    mappers = [SaliencyMapper.load(path) for path in mappings]
+    mappers = load_mappers(mappings)
     crops = read_crops(photos, size)
     squares = {policy: read_crops(photos, size, policy) for policy in OTHERS}
     for_training = np.array([is_tuning(name, 0.5) for name in crops.names])
     baselines = choose_baselines(only, train_photos, photos if matches else None, for_training, reporter, weights)
+    if judge is not None:
+        own = {name: mapper.about.get("backbone") for name, mapper in mappers.items()}
+        warn_of_own_judge(judge, {"the baselines": f.backbone} | own, reporter)
     begin(out, f, crops)
     file = out / "classifier.safetensors"
     if matches:
@@ -135,8 +139,7 @@ def measure_table1(
     material = TrainingData(
         f, file, train_photos, crops.images[for_training], largest[for_training], trained_in, reporter, weights
     )
-    named = zip(names_of(list(mappings)), mappers, strict=True)
-    entries = [mapping_entry(*pair, photos, crops, squares) for pair in named]
+    entries = [mapping_entry(name, mapper, photos, crops, squares) for name, mapper in mappers.items()]
     for baseline in baselines:
         maps, classes = maps_of(baseline, material, crops, predicted[0], out / "maps"), predicted
         if maps.classifier is not f:
@@ -145,7 +148,7 @@ def measure_table1(
         others = {policy: (maps.on(squares[policy], out / OTHERS[policy]), of) for policy, of in pairs}
         entries += maps.entries(classes[0], matches, for_training, few, others)
     entries += constant_entries(crops, squares)
-    alone = classifier_pass(mappings[0], mappers[0], crops)
+    alone = classifier_pass(mappings[0], next(iter(mappers.values())), crops)
     works = list(dict.fromkeys([alone, *(entry.work for entry in entries if entry.seconds is None)]))
     times = dict(zip(works, milliseconds(works, len(crops)), strict=True))
     everywhere = reduce(np.intersect1d, [entry.chosen for entry in entries])
@@ -160,7 +163,7 @@ def measure_table1(
             lines[-1].numbers.update(OTHER_MEASURES[policy](entry.name, other).numbers)
         if judge is not None:
             lines[-1].numbers.update(judged(entry, found, crops, photos.classes, judge, reporter).numbers)
-    return Table1(lines, len(mappings), times[alone], crops, show.tolist(), None if judge is None else judge.name)
+    return Table1(lines, len(mappers), times[alone], crops, show.tolist(), None if judge is None else judge.name)
 
 
 def judged(entry: Entry, masks: Floats, crops: Crops, classes: Sequence[str], judge: Judge, reporter: Reporter) -> Row:

@@ -32,6 +32,18 @@ def judge_masks(
     return measure_judged(measured, load_mappers(mappings or [SHIPPED]), judge, reporter=reporter)
 
 
+def warn_of_own_judge(judge: Judge, backbones: Mapping[str, str | None], reporter: Reporter) -> None:
+    """Warn if maps were made with a classifier of the judge's architecture.
+
+    backbones: the backbone of the classifier with which maps were made, by the name of these maps.
+    """
+    if own := [name for name, backbone in backbones.items() if backbone and backbone == judge.backbone]:
+        reporter.warning(
+            f"The judge {judge.name} is a {judge.backbone}, as is the classifier of {', '.join(own)}: maps may have "
+            "been made for it. Name a classifier of another architecture that took no part in training."
+        )
+
+
 def measure_judged(
     photos: PhotoSet, mappers: Mapping[str, SaliencyMapper], judge: Judge, *,
     size: int = SIDE, most: int = MOST, reporter: Reporter = SILENT,
@@ -41,12 +53,7 @@ def measure_judged(
     At most `most` photos are measured, evenly spread. There are no pointing games unless each of them has a box or
     mask. Photos are resized to (size, size) as a whole.
     """
-    for name, mapper in mappers.items():
-        if judge.backbone and judge.backbone == mapper.about.get("backbone"):
-            reporter.warning(
-                f"The judge {judge.name} is a {judge.backbone}, as is the classifier of {name}: its masks may have "
-                "been made for it. Name a classifier of another architecture that took no part in training."
-            )
+    warn_of_own_judge(judge, {name: mapper.about.get("backbone") for name, mapper in mappers.items()}, reporter)
     chosen = spread(len(photos), most).tolist()
     known = all(photos.annotation(index) is not None for index in chosen)
     squares: dict[int, list[Image]] = {side: [] for side in (size, *(mapper.size for mapper in mappers.values()))}
