@@ -42,9 +42,10 @@ from casmap.models.files import load_classifier, save_classifier, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.paper import table1_entries, table1_rows
 from casmap.paper.outcome import FAILS, HOLDS, TIE, read_outcome, write_outcome
+from casmap.paper.study import Study
 from casmap.paper.table1 import run_table1, table1
 from casmap.paper.table1_entries import Entry
-from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, measure_table1
+from casmap.paper.table1_rows import ALPHA_ONE, OWN_ALPHA, OWN_RULE, Line, Table1, difference, judged, measure_table1
 from casmap.registry import Registry
 from casmap.reporting import Reporter
 from casmap.tools.classifiers import fingerprint, open_judge
@@ -682,6 +683,25 @@ def test_with_a_judge_every_row_has_its_fidelity(folder, tmp_path):
     assert fidelity.head == ["", *FIDELITY_MEASURES.values()]
     assert len(fidelity.rows) == len(table.lines)
     assert f"Fidelity to {folder.name}, on at most 200 photos" in outcome.text
+
+
+def test_fidelity_is_stored_for_the_masks_the_boxes_and_the_weights_of_the_judge(folder, table, tmp_path, monkeypatch):
+    judge, measured = open_judge(str(folder / "classifier.safetensors")), []
+
+    def measure(name, *arguments):
+        measured.append(name)
+        return measure_fidelity(name, *arguments)
+
+    monkeypatch.setattr(table1_rows, "measure_fidelity", measure)
+    entry, crops, study = replace(table.lines[0].entry, chosen=np.arange(2)), table.crops, Study(tmp_path, {})
+    masks, half = entry.masks(entry.chosen), [replace(truth, boxes=truth.boxes / 2) for truth in crops.truths]
+    for changes, again in [({}, 1), ({}, 0), ({"judge": "x"}, 1), ({"masks": 1 - masks}, 1), ({"truths": half}, 1)]:
+        measured.clear()
+        given = replace(judge, key=changes.get("judge", judge.key))
+        seen = replace(crops, truths=changes.get("truths", crops.truths))
+        row = judged(entry, changes.get("masks", masks), seen, CLASSES, given, study, Reporter())
+        assert len(measured) == again
+        assert row.values.keys() == row.numbers.keys() == FIDELITY_MEASURES.keys()
 
 
 def test_slow_baselines_are_not_measured_by_the_field_protocol(folder, tmp_path, monkeypatch):

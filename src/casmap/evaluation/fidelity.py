@@ -65,7 +65,7 @@ def shown(number: Number | None) -> str:
 class Judge:
     """A classifier: its name and classes, the normalisation of its input, and (n, 3, S, S) -> logits (n, C).
 
-    backbone: its architecture, if it has a name.
+    backbone: its architecture, if it has a name. key: what identifies its weights, where results are stored.
     """
 
     name: str
@@ -74,6 +74,7 @@ class Judge:
     std: tuple[float, ...]
     classify: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.floating]]
     backbone: str = ""
+    key: str = ""
 
     def normalised(self, images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Images (n, S, S, 3) -> (n, 3, S, S)."""

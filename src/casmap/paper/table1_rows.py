@@ -125,7 +125,7 @@ def measure_table1(
     if judge is not None:
         own = {name: mapper.about.get("backbone") for name, mapper in mappers.items()}
         warn_of_own_judge(judge, {"the baselines": f.backbone} | own, reporter)
-    begin(out, f, crops)
+    study = begin(out, f, crops)
     file = out / "classifier.safetensors"
     if matches:
         save_classifier(file, f, list(photos.classes), {"origin": "The classifier that the baselines explain."})
@@ -162,20 +162,31 @@ def measure_table1(
             other = squares[policy].predictions(entry.chosen, all_masks(entry, masks, reporter), None)
             lines[-1].numbers.update(OTHER_MEASURES[policy](entry.name, other).numbers)
         if judge is not None:
-            lines[-1].numbers.update(judged(entry, found, crops, photos.classes, judge, reporter).numbers)
+            lines[-1].numbers.update(judged(entry, found, crops, photos.classes, judge, study, reporter).numbers)
     return Table1(lines, len(mappers), times[alone], crops, show.tolist(), None if judge is None else judge.name)
 
 
-def judged(entry: Entry, masks: Floats, crops: Crops, classes: Sequence[str], judge: Judge, reporter: Reporter) -> Row:
-    """The fidelity of an entry's masks (n, S, S) to the judge, on the same few photos for every row that has them."""
+def judged(
+    entry: Entry, masks: Floats, crops: Crops, classes: Sequence[str], judge: Judge, study: Study, reporter: Reporter
+) -> Row:
+    """The fidelity of an entry's masks (n, S, S) to the judge, on the same few photos for every row that has them.
+
+    It is stored in the study for these masks, true boxes and weights of the judge.
+    """
     which = np.flatnonzero(np.isin(entry.chosen, crops.few(MOST)))
     of = entry.chosen[which]
     targets = judge.targets(crops.images[of], [classes[label] for label in crops.labels[of]])
     boxes = [crops.truths[index].boxes for index in of]
-    with reporter.progress(f"{entry.name}, judged by {judge.name}", len(of)) as advance:
-        return measure_fidelity(
-            entry.name, masks[which], crops.images[of], targets, judge, boxes, PAPER, advance
-        )  # fmt: skip
+    given = [judge.key.encode(), *(array.tobytes() for array in (of, masks[which], targets, *boxes))]
+
+    def values() -> dict[str, list[float]]:
+        with reporter.progress(f"{entry.name}, judged by {judge.name}", len(of)) as advance:
+            row = measure_fidelity(entry.name, masks[which], crops.images[of], targets, judge, boxes, PAPER, advance)
+        return {key: array.tolist() for key, array in row.values.items()}
+
+    stored = study.part(f"fidelity of {entry.name} {hashlib.sha256(b''.join(given)).hexdigest()}", values)
+    arrays = {key: np.array(of_photos) for key, of_photos in stored.items()}
+    return Row(entry.name, {key: mean_of(array) for key, array in arrays.items()}, arrays)
 
 
 def all_masks(entry: Entry, masks: Callable[[Indices], Floats], reporter: Reporter) -> Floats:

@@ -48,7 +48,7 @@ def open_judge(name: str) -> Judge:
             parts = (torch.from_numpy(inputs[at : at + JUDGED]) for at in range(0, len(inputs), JUDGED))
             return np.concatenate([f(part.contiguous(memory_format=torch.channels_last)).numpy() for part in parts])
 
-    return Judge(next(iter(short_names([name]))), classes, f.mean, f.std, classify, f.backbone)
+    return Judge(next(iter(short_names([name]))), classes, f.mean, f.std, classify, f.backbone, fingerprint(f))
 
 
 def open_with_classes(name: str) -> tuple[Classifier, list[str]]:
