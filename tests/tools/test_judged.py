@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from casmap.data.scenes import Scenes
+from casmap.data.sources import open_photos
 from casmap.evaluation.fidelity import FIDELITY_MEASURES, POINTING, measure_fidelity
 from casmap.evaluation.table import system_of
 from casmap.inference.components import Threshold
@@ -66,6 +67,12 @@ def test_evaluate_and_check_measure_fidelity_when_asked(casmap, mapping, judging
     numbers = json.loads((tmp_path / "all.json").read_text())
     for name in (mapping.parent.name, *SYSTEMS):
         assert set(numbers[name]["fidelity"]) == set(FIDELITY_MEASURES)
+    done = casmap("evaluate", spec, "--mapping", mapping, "--fidelity", judging, "--size", 48, "--json", "48.json")
+    assert done.code == 0
+    found = json.loads((tmp_path / "48.json").read_text())[mapping.parent.name]["fidelity"]
+    scenes, mappers = open_photos(spec, held_out=True), {"mine": SaliencyMapper.load(mapping)}
+    (row, *_) = measure_judged(scenes, mappers, open_judge(str(judging)), size=48)
+    assert found["ROAD"]["value"] == pytest.approx(row.numbers["ROAD"].value)
     done = casmap("check", spec, "--mapping", mapping, "--fidelity", judging, "--out", "trust")
     assert done.code == 0
     found = json.loads((tmp_path / "trust" / "check.json").read_text())["fidelity"]

@@ -112,7 +112,10 @@ def evaluate(
     ] = False,
     area: Annotated[float | None, typer.Option(min=0.01, max=0.99, help="compare evidence at this mean area")] = None,
     size: Annotated[
-        int | None, typer.Option(min=32, help="side of the square that photos are resized to (default: the mapping's)")
+        int | None,
+        typer.Option(
+            min=32, help="side of the square that photos are resized to (default: the mapping's; --fidelity: 224)"
+        ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="print all measures, under all four protocols")] = False,
     fidelity: Fidelity = None,
@@ -134,7 +137,9 @@ def evaluate(
     print_rows(results, everything)
     judged = []
     if fidelity:
-        judged = judge_masks(data, mapping or [], judge, boxes=boxes, masks=masks, split=split, reporter=reporter)
+        judged = judge_masks(
+            data, mapping or [], judge, boxes=boxes, masks=masks, split=split, size=size, reporter=reporter
+        )
         print_fidelity(judged, fidelity)
     if json:
         write_whole(json, to_json(results, judged))

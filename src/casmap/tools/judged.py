@@ -24,12 +24,12 @@ SIDE, BATCH = 224, 16
 
 def judge_masks(
     data: str, mappings: Sequence[Path], judge: Judge, *, boxes: Path | None = None, masks: Path | None = None,
-    split: str | None = None, reporter: Reporter = SILENT,
+    split: str | None = None, size: int | None = None, reporter: Reporter = SILENT,
 ) -> list[Row]:  # fmt: skip
     """`measure_judged` of the photos with a box or mask, mappings (default: the shipped one) and a judge."""
     photos = open_photos(data, held_out=True, boxes=boxes, masks=masks, split=split)
     measured = Subset(photos, np.array(annotated_indices(photos), np.int64))
-    return measure_judged(measured, load_mappers(mappings or [SHIPPED]), judge, reporter=reporter)
+    return measure_judged(measured, load_mappers(mappings or [SHIPPED]), judge, size=size or SIDE, reporter=reporter)
 
 
 def warn_of_own_judge(judge: Judge, backbones: Mapping[str, str | None], reporter: Reporter) -> None:
