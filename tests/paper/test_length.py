@@ -13,7 +13,8 @@ from casmap.evaluation.evaluate import localization_errors, map_photos
 from casmap.evaluation.table import system_of
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.files import load_classifier, load_mapping
-from casmap.paper.length import AREA, claims, highest, length, planned, recipes_of, run_length
+from casmap.paper.figure3 import PAPER_CLASSIFIERS, QUICK_CLASSIFIERS
+from casmap.paper.length import AREA, STUDY, claims, highest, length, planned, recipes_of, run_length
 from casmap.paper.outcome import FAILS, HOLDS, write_outcome
 from casmap.paper.report import run_report
 from casmap.tools.classifiers import logits_of_versions
@@ -99,7 +100,22 @@ def test_f0_does_not_judge(setting, tmp_path) -> None:
 
 def test_the_plan_counts_the_last_snapshot(setting) -> None:
     plan = planned(setting, 24, 4, snapshots=[1, 5], thinnings=["F", "L"], each=3)
-    assert [(one.what, one.first_steps, one.steps) for one in plan] == [("f(0)", 4, 0), ("F", 0, 15), ("L", 0, 15)]
+    runs = [("f(0)", 4, 0), ("F", 0, 15), ("L", 0, 15)]
+    assert [(one.what, one.first_steps, one.steps) for one in plan[:3]] == runs
+    plan = planned(setting, 24, 4, snapshots=[1, 5], thinnings=["F", "L"], each=3, classifiers=["a"])
+    assert [(one.what, one.first_steps, one.steps) for one in plan] == runs
+
+
+def test_the_plan_counts_the_classifiers_that_judge(setting) -> None:
+    judges = [one for one in planned(setting, 24, 4) if one.what.startswith("classifiers: ")]
+    assert {one.recipe.backbone for one in judges} == set(QUICK_CLASSIFIERS) - {setting.recipe.backbone}
+    assert all(one.runs == 1 and one.first_steps > 0 == one.steps for one in judges)
+    assert not STUDY.fetched(setting, classifiers=None, each=1)
+    papers = replace(setting, data="photos", recipe=PAPER)
+    ready = STUDY.fetched(papers, classifiers=None, each=1)
+    assert len(ready) == len(PAPER_CLASSIFIERS) - 1
+    assert PAPER.backbone not in ready
+    assert STUDY.fetched(papers, classifiers=["lite0"], each=1) == ()
 
 
 def values(le, variation):

@@ -27,15 +27,15 @@ from casmap.inference.components import Binary, largest_box
 from casmap.inference.mapper import SaliencyMapper
 from casmap.models.classifier import Classifier
 from casmap.paper.crops import Crops, read_crops
-from casmap.paper.figure3 import default_classifiers
+from casmap.paper.judges import fetched_judges, planned_judges, unseen_classifiers
 from casmap.paper.outcome import Cell, Claim, Further, Outcome, verdict_below
 from casmap.paper.plan import Experiment, Planned, planned_first
 from casmap.paper.plots import panels_of_curves
-from casmap.paper.setting import Setting, algorithm1_only, is_scenes
+from casmap.paper.setting import Setting, algorithm1_only
 from casmap.paper.statistics import text
-from casmap.paper.trainings import PAIR, Trainings, begin
+from casmap.paper.trainings import PAIR, begin
 from casmap.reporting import SILENT, Reporter
-from casmap.tools.classifiers import VERSIONS, fingerprint, logits_of_versions, open_matching_classifier, short_names
+from casmap.tools.classifiers import VERSIONS, fingerprint, logits_of_versions, open_matching_classifier
 from casmap.training.recipes import PAPER, Recipe
 from casmap.training.snapshots import without_end
 
@@ -110,32 +110,17 @@ def recipes_of(setting: Setting, recipe_score: bool, erase: str | None, size: in
     return first, base
 
 
-def unseen_classifiers(setting: Setting, given: Sequence[str] | None, trainings: Trainings) -> dict[str, str]:
-    """The classifiers that judge, by name: those given, or on scenes and in the paper's setting those of Figure 3.
-
-    Those of the mapping's own architecture are left out, and of each other one the first training is enough.
-    """
-    own = setting.recipe.backbone
-    if given or not (is_scenes(setting.data) or own == PAPER.backbone):
-        return short_names(given or ())
-    trained, ready = default_classifiers(setting)
-    others = {r.backbone: r for r in reversed(trained.values()) if r.backbone != own}
-    photos = setting.training_photos()
-    return {name: str(trainings.classifier(photos, r)) for name, r in others.items()} | {
-        name: name for name in ready if name != own
-    }
-
-
 def planned(
     setting: Setting, photos: int, classes: int, *, snapshots: Sequence[int] | None = None,
     thinnings: Sequence[str] | None = None, classifiers: Sequence[str] | None = None, recipe_score: bool = False,
     erase: str | None = None, size: int | None = None, each: int = 1,
 ) -> list[Planned]:  # fmt: skip
-    """The trainings of run_length, without those of the classifiers that judge."""
+    """The trainings of run_length."""
     first, base = recipes_of(setting, recipe_score, erase, size)
     last = base.replace(steps=max(snapshots or SNAPSHOTS))
     runs = [Planned(name, last.replace(thinning=name), photos, classes, runs=each) for name in thinnings or THINNINGS]
-    return [*planned_first(replace(setting, recipe=first), photos, classes), *runs]
+    judges = planned_judges(setting, photos, classes, classifiers)
+    return [*planned_first(replace(setting, recipe=first), photos, classes), *runs, *judges]
 
 
 def measure(
@@ -291,4 +276,4 @@ def _title(key: str) -> str:
     return f"{key} {MEASURES[key][0]}".strip()
 
 
-STUDY = Experiment(run_length, planned)
+STUDY = Experiment(run_length, planned, fetched_judges)
