@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from casmap.inference.mapper import SaliencyMapper
 from casmap.paper.variant import variant
 from casmap.training.options_of_0_1_0 import names_of_0_1_0
 from casmap.training.recipes import PAPER, PHOTOS, QUICK, RECIPES
@@ -14,7 +15,8 @@ def name(recipe, **changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"score": "doubt"}, {"masked_in": 1.0}, {"encoder": "first"}, {"freeze_batch_norm": True}]
+    "changes",
+    [{"score": "doubt"}, {"masked_in": 1.0}, {"encoder": "first"}, {"freeze_batch_norm": True}, {"thinning": "L"}],
 )
 def test_whatever_differs_in_kind_is_not_the_papers(changes) -> None:
     assert name(PAPER) == "CASM, the paper's"
@@ -31,7 +33,13 @@ def test_the_second_stage_is_named() -> None:
     assert name(PHOTOS, second_stage_steps=0) == "CASM, photos recipe"
     assert name(PHOTOS, thinning="F") == "Baseline, photos recipe + second stage"
     assert name(PAPER, second_stage_steps=5) == "CASM, the paper's + second stage"
-    assert name(RECIPES["seeds"]) == "second stage on the masks of shipped"
+    assert name(RECIPES["seeds"], masks_from="mine.onnx") == "second stage on the masks of mine.onnx"
+
+
+def test_the_shipped_mapping_did_not_learn_its_own_masks() -> None:
+    expected = "second stage on the masks of the mapping shipped before it"
+    assert variant(SaliencyMapper.load().about) == expected
+    assert name(RECIPES["seeds"]) == expected
 
 
 def test_files_of_0_1_0_have_the_same_names() -> None:

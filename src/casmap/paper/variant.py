@@ -10,6 +10,8 @@ from casmap.training.recipes import PAPER, PHOTOS
 DECIDING = ("score", "masked_in", "encoder", "freeze_batch_norm", "erase", "sharpness", "reuse_masked", "loss")
 KINDS = {"the paper's": PAPER, "photos recipe": PHOTOS}
 OTHER = "another recipe"
+PAPERS = ("F", "L100")  # the thinnings of the paper's Baseline and CASM; of others it has single rows only
+SHIPPED = "shipped"  # the value of masks_from
 
 
 def variant(about: Mapping[str, Any]) -> str:
@@ -33,12 +35,16 @@ def variant(about: Mapping[str, Any]) -> str:
 def _of_recipe(recipe: Mapping[str, Any]) -> str:
     """The name of a mapping that was trained by a recipe to its end."""
     if source := recipe.get("masks_from"):  # no Algorithm 1 of its own
-        return f"second stage on the masks of {source}"
+        # What is shipped may have learned from the mapping that it replaced.
+        return f"second stage on the masks of {'the mapping shipped before it' if source == SHIPPED else source}"
     given = {key: recipe.get(key, getattr(PAPER, key)) for key in DECIDING}
     if recipe.get("encoder") == "separate":  # a row of the paper's Table 2
         given["encoder"] = PAPER.encoder
     kind = next((name for name, of in KINDS.items() if given == {key: getattr(of, key) for key in DECIDING}), OTHER)
+    thinning = recipe.get("thinning", PAPER.thinning)
+    if KINDS.get(kind) is PAPER and thinning not in PAPERS:
+        kind = OTHER
     if KINDS.get(kind) is PAPER and recipe.get("area") is not None:
         kind += " with --area"  # the paper's lambda_R is a constant
-    name = f"{'Baseline' if recipe.get('thinning') == 'F' else 'CASM'}, {kind}"
+    name = f"{'Baseline' if thinning == 'F' else 'CASM'}, {kind}"
     return f"{name} + second stage" if recipe.get("second_stage_steps") else name
