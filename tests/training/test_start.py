@@ -81,11 +81,24 @@ def test_a_slip_in_an_option_is_reported_before_photos_are_opened(options, messa
         train("no/such/folder", **options)
 
 
-@pytest.mark.parametrize("options", [{"from_scratch": False}, {"masks_from": "shipped", "from_scratch": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"from_scratch": False},
+        {"masks_from": "shipped", "from_scratch": True},
+        {"start_share": 0.5},
+        {"start_share": 0.5, "encoder_lr": 1e-4},
+    ],
+)
 def test_options_of_the_second_stage_need_no_recipe(tmp_path, options) -> None:
     """The options are accepted; what is missing is the photos."""
     with pytest.raises(UserError, match="There is no"):
         train(tmp_path / "photos", out=tmp_path / "run", **options)
+
+
+def test_a_share_of_a_start_needs_a_start(tmp_path) -> None:
+    with pytest.raises(UserError, match="start_share needs from_scratch=False"):
+        train(tmp_path / "photos", out=tmp_path / "run", start_share=0.5, from_scratch=True)
 
 
 def test_another_backbone_cannot_start_from_the_shipped_decoder(tmp_path, make_folder) -> None:

@@ -181,7 +181,7 @@ def _shipped_or_unlike(
         minutes -= (time.monotonic() - begun) / 60
     if fit is not None:
         reporter.message(f"The shipped mapping {'fits' if fit.fits else 'does not fit'} these photos: {fit}.")
-    if fit is None or fit.fits or changes.get("from_scratch") is False:
+    if fit is None or fit.fits or changes.get("from_scratch") is False or changes.get("start_share"):
         return choose_from_shipped(photos, changes, minutes, reporter)
     return choose_unlike(photos, changes, minutes, reporter)
 
@@ -191,9 +191,11 @@ def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
     if recipe_name is not None:
         recipe = read_recipe(os.fspath(recipe_name)).replace(**options)
     else:  # whichever recipe is chosen, these options come with its second stage
-        needed = options.get("masks_from") or options.get("from_scratch") is False
-        steps = {"second_stage_steps": PHOTOS.second_stage_steps} if needed else {}
-        recipe = Recipe().replace(**steps | options)
+        shares = bool(options.get("start_share"))
+        needed = options.get("masks_from") or options.get("from_scratch") is False or shares
+        comes = {"second_stage_steps": PHOTOS.second_stage_steps} if needed else {}
+        comes |= {"from_scratch": False} if shares else {}
+        recipe = Recipe().replace(**comes | options)
     source_of(recipe.backbone).check_name(recipe.backbone)
     if recipe.masks_from not in (None, "shipped"):
         SaliencyMapper.load(recipe.masks_from)
