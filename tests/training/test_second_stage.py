@@ -18,7 +18,7 @@ from casmap.models.decoder import Decoder
 from casmap.models.files import load_mapping, save_mapping
 from casmap.models.network import SaliencyNetwork
 from casmap.training import pseudo_masks
-from casmap.training.checkpoints import read_log
+from casmap.training.checkpoints import Log, StoppedStage, read_log
 from casmap.training.loop import train_mapping
 from casmap.training.pseudo_masks import GRIDS, PseudoMasks, _apply_cut, _cut_for_area, agreement
 from casmap.training.recipes import QUICK
@@ -155,6 +155,29 @@ def test_the_weights_are_averaged_with_those_before_the_stage(network, tmp_path)
         torch.testing.assert_close(mean, (before + end) / 2)
         torch.testing.assert_close(same, before)
     assert any(not torch.equal(one, other) for one, other in zip(start.parameters(), after.parameters(), strict=True))
+
+
+def test_a_stopped_second_stage_leaves_averaged_weights(network, tmp_path, monkeypatch) -> None:
+    photos, teacher = Scenes(classes=4, photos=16, size=SIZE), SaliencyMapper(network, SIZE)
+    start = SaliencyNetwork(
+        network.encoder, Decoder(network.encoder.stage_channels, with_cam=True), network.classes, True
+    ).eval()
+    add = Log.add
+
+    def stopping_add(self, number, **values):
+        add(self, number, **values)
+        if number == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Log, "add", stopping_add)
+    left = []
+    for share in (0.0, 0.5):
+        recipe = RECIPE.replace(from_scratch=False, encoder_lr=1e-3, second_stage_steps=6, start_share=share)
+        with pytest.raises(StoppedStage) as stop:
+            train_second_stage(start, teacher, photos, Run(tmp_path / str(share), recipe))
+        left.append(stop.value.network)
+    for before, end, mean in zip(start.parameters(), *(of.parameters() for of in left), strict=True):
+        torch.testing.assert_close(mean, (before + end) / 2)
 
 
 def test_a_share_of_a_random_start_is_refused() -> None:

@@ -133,13 +133,19 @@ def train_second_stage(
                 loss = step_decoder(trained, optimizer, images[:, :3], images[:, 3:])
             yield {"loss": loss}
 
-    with left_if_stopped(stage, lambda: trained, recipe.size):
+    def averaged() -> SaliencyNetwork:
+        if not recipe.start_share:
+            return trained
+        so_far = copy.deepcopy(trained)  # a stopped run goes on with its own weights
+        average(so_far, network, recipe.start_share)
+        return so_far
+
+    with left_if_stopped(stage, averaged, recipe.size):
         stage.run_steps(f"Second stage{suffix}", batches, take_steps(), lambda row: f"loss {row['loss']:.3f}")
     decoder.eval()
     encoder.requires_grad_(False)
-    if recipe.start_share:
-        average(trained, network, recipe.start_share)
-    return trained, _measure(trained, batches.between(0, min(AREA_BATCHES, steps), run.device))
+    found = averaged()
+    return found, _measure(found, batches.between(0, min(AREA_BATCHES, steps), run.device))
 
 
 @torch.no_grad()
