@@ -1,5 +1,7 @@
 """What looks at no photo: the square whose size other photos choose, and the Gaussian."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,8 +28,7 @@ def sides_of(found):
 
 def test_the_side_is_chosen_on_the_other_half():
     found = with_centre_squares(predictions(np.where(HALF, 40, 80)))
-    # Photos of one half get a square for the other: the smallest with an IOU above 1/2, 29 of 40 and 57 of 80.
-    assert sides_of(found) == [58 if own else 30 for own in HALF]
+    assert sides_of(found) == [80 if own else 40 for own in HALF]
     assert localization_errors(found).mean() == 1.0
 
 
@@ -44,7 +45,13 @@ def test_where_all_objects_are_alike_it_finds_them():
 
 
 def test_one_photo_is_enough():
-    assert sides_of(with_centre_squares(predictions([40], NAMES[:1]))) == [30]
+    assert sides_of(with_centre_squares(predictions([40], NAMES[:1]))) == [40]
+
+
+def test_where_no_square_finds_an_object_the_one_that_overlaps_most_is_taken():
+    boxes = [np.array([[60, 60, 80, 80]])] * 20
+    given = replace(predictions([40] * 20), truths=[Annotation(box) for box in boxes])
+    assert sides_of(with_centre_squares(given)) == [60] * 20
 
 
 def test_everything_but_the_masks_stays():

@@ -32,23 +32,32 @@ def without_photos(system: System, size: int, others: Predictions, threshold: Th
 def with_centre_squares(predictions: Predictions) -> Predictions:
     """The predictions with a centred square as each mask; its side has the lowest LE on the other half of the photos.
 
-    The photo's name decides its half. In a tie the smallest side is taken. With photos in one half only, the side is
-    chosen on them.
+    The photo's name decides its half. In a tie the side with the highest mean IoU is taken, then the smallest. With
+    photos in one half only, the side is chosen on them.
     """
     size = predictions.masks.shape[-1]
     half = np.array([is_tuning(name, 0.5) for name in predictions.names])
     low = np.round((1 - SHARES) / 2 * size)[:, None]
     squares = np.hstack([low, low, size - low, size - low])
-    overlaps = [iou(squares[:, None], truth.boxes).max(axis=1, initial=0.0) for truth in predictions.truths]
-    errors: Floats = (np.array(overlaps) <= 0.5).astype(np.float64)  # (N, squares)
+    ious = [iou(squares[:, None], truth.boxes).max(axis=1, initial=0.0) for truth in predictions.truths]
+    overlaps: Floats = np.array(ious)  # (N, squares)
     if half.all() or not half.any():
-        best = np.full(len(half), errors.mean(axis=0).argmin())
+        best = np.full(len(half), _best_square(overlaps))
     else:
-        best = np.where(half, errors[~half].mean(axis=0).argmin(), errors[half].mean(axis=0).argmin())
+        best = np.where(half, _best_square(overlaps[~half]), _best_square(overlaps[half]))
     masks = np.zeros_like(predictions.masks)
     for mask, (start, _, end, _) in zip(masks, squares[best].astype(np.int64), strict=True):
         mask[start:end, start:end] = 1
     return replace(predictions, masks=masks)
+
+
+def _best_square(overlaps: Floats) -> int:
+    """The column with the most IoUs above 1/2, in a tie with the highest mean, of the IoUs (N, squares).
+
+    >>> _best_square(np.array([[0.0, 0.1, 0.2]])), _best_square(np.array([[0.0, 0.9, 0.9], [0.6, 0.2, 0.1]]))
+    (2, 1)
+    """
+    return int(np.lexsort((-overlaps.mean(axis=0), (overlaps <= 0.5).sum(axis=0)))[0])
 
 
 def gaussian_system(images: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.floating], None]:
