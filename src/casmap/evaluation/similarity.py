@@ -30,12 +30,18 @@ def ssim(a: Floats, b: Floats) -> float:
     >>> ssim(a, 3 * a + 2)
     1.0
     """
+    return float(ssim_map(a, b).mean())
+
+
+def ssim_map(a: Floats, b: Floats) -> npt.NDArray[np.float64]:
+    """The structural similarity around each pixel (H, W)."""
     x, y = min_max(a), min_max(b)
     means = _smooth(x), _smooth(y)
     spreads = _smooth(x * x) - means[0] ** 2, _smooth(y * y) - means[1] ** 2
     both = _smooth(x * y) - means[0] * means[1]
     above = (2 * means[0] * means[1] + C1) * (2 * both + C2)
-    return float((above / ((means[0] ** 2 + means[1] ** 2 + C1) * (spreads[0] + spreads[1] + C2))).mean())
+    below = (means[0] ** 2 + means[1] ** 2 + C1) * (spreads[0] + spreads[1] + C2)
+    return np.asarray(above / below, np.float64)
 
 
 def _ranks(values: Floats) -> npt.NDArray[np.float64]:
