@@ -468,3 +468,42 @@ def test_a_brief_evaluation_has_the_same_numbers_and_two_protocols(mapper, scene
     assert [row.numbers for row in brief.central_crop] == [row.numbers for row in results.central_crop]
     assert (brief.field_protocol, brief.wsol_protocol) == ([], [])
     assert printed(brief, 80, False) == printed(results, 80, False)
+
+
+def expected_rows(system, scenes, size):
+    """LE and F1 of whole photos and of the central crop, with photos of this size."""
+    whole, crop = (
+        measure_masks("", map_photos(of, scenes, size, policy, threshold=threshold)).numbers
+        for of, policy, threshold in zip(system, ("squash", "crop"), (Threshold(), Threshold(alpha=1)), strict=True)
+    )
+    return [(numbers["LE"], numbers["F1"]) for numbers in (whole, crop)]
+
+
+def found_rows(results, name):
+    rows = (next(row for row in of if row.name == name) for of in (results.rows, results.central_crop))
+    return [(row.numbers["LE"], row.numbers["F1"]) for row in rows]
+
+
+def test_photos_are_resized_to_the_size_that_is_given(mapper, scenes, casmap, mapping, tmp_path):
+    given, own = (compare(scenes, {"mine": mapper}, size=size, brief=True) for size in (32, None))
+    both = system_of(mapper, scenes, mapper.edges), system_of(mapper, scenes)
+    assert found_rows(given, "mine") == expected_rows(both, scenes, 32)
+    assert found_rows(own, "mine") == expected_rows(both, scenes, SIZE) != found_rows(given, "mine")
+    assert found_rows(given, "centre box") == expected_rows((BLIND["centre box"],) * 2, scenes, 32)
+    spec = "scenes:classes=4,photos=6,size=48,seed=2"
+    results = evaluate(spec, mapping=mapping, size=32)
+    done = casmap("evaluate", spec, "--mapping", mapping, "--size", 32, "--json", "32.json")
+    assert done.code == 0
+    written = json.loads((tmp_path / "32.json").read_text())["casm"]["as extracted"]["F1"]["value"]
+    assert written == results["casm"].numbers["F1"].value
+
+
+def test_mappings_of_different_sizes_are_each_measured_at_their_own(mapper, scenes):
+    small = SaliencyMapper(mapper.network, 32)
+    for mappers in ({"small": small, "mine": mapper}, {"mine": mapper, "small": small}):
+        results = compare(scenes, mappers, brief=True)
+        for name, one in mappers.items():
+            system = system_of(one, scenes, one.edges), system_of(one, scenes)
+            assert found_rows(results, name) == expected_rows(system, scenes, one.size)
+        first = next(iter(mappers.values())).size
+        assert found_rows(results, "centre box") == expected_rows((BLIND["centre box"],) * 2, scenes, first)
