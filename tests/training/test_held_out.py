@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import casmap
+from casmap.cli.train_commands import FAILED
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
 from casmap.evaluation.verdict import Judgement
@@ -75,9 +76,12 @@ def trained(tmp_path_factory):
     return train(folder / "photos", out=folder / "run", **TINY), folder
 
 
-def test_a_run_cut_short_is_not_good(trained) -> None:
+def test_a_run_cut_short_is_not_good(casmap, trained) -> None:
     result, folder = trained
-    assert result.verdict in ("failed", "doubtful")
+    assert result.verdict != "good"
+    assert json.loads((folder / "run" / "summary.json").read_text())["verdict"] == result.verdict
+    done = casmap("train", folder / "photos", "--out", folder / "run", "--resume")
+    assert done.code == (FAILED if result.verdict == "failed" else 0)
     assert result.measured["photos"] == 12
     assert result.measured["held out"]
     assert any("only 2 steps" in reason for reason in result.reasons)
