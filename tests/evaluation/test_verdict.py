@@ -24,7 +24,8 @@ def verdict(masks=None, accuracy=RIGHT, sampled=30, agreement=None, classes=None
     masks = objects() if masks is None else masks
     correct = {version: np.full(len(masks), share) for version, share in accuracy.items()}
     gains = {"centred": CERTAIN, "random": CERTAIN, "exchanged": CERTAIN} | gains
-    return judge(masks, np.zeros(len(masks), np.int64), ["x"], correct, gains, sampled, agreement, classes or {})
+    names, labels = ["ill", "normal"], np.zeros(len(masks), np.int64)
+    return judge(masks, labels, names, correct, gains, sampled, agreement, classes or {})
 
 
 def test_masks_that_gain_over_all_controls_are_good() -> None:
@@ -85,8 +86,14 @@ def test_a_class_with_a_certain_gain_makes_chance_a_doubt() -> None:
     found = verdict(exchanged=CHANCE, classes={"ill": ill, "normal": normal})
     assert found.verdict == "doubtful"
     assert "may be no better than those of other photos" in found.reasons[0]
-    assert found.reasons[1] == "They certainly gain only in the photos of ill."
+    assert found.reasons[1] == "The masks certainly gain in the photos of ill."
     assert found.to_json()["gain in classes"]["ill"]["random"] == [1.0, 0.5, 1.5]
+
+
+def test_where_each_class_gains_no_class_is_named() -> None:
+    certain = {"random": CERTAIN, "exchanged": CERTAIN}
+    found = verdict(exchanged=CHANCE, classes={"ill": certain, "normal": certain})
+    assert found.reasons[1] == "The masks certainly gain in each class alone."
 
 
 @pytest.mark.parametrize("gain", [CHANCE, WORSE])
@@ -121,7 +128,7 @@ def test_masks_of_small_things_in_one_class_are_no_collapse() -> None:
     found = verdict(masks, classes={"ill": certain})
     assert found.verdict == "doubtful"
     assert found.reasons[:2] == (
-        "In 67% of the photos the mask marks nothing or everything.", "They certainly gain only in the photos of ill.",
+        "In 67% of the photos the mask marks nothing or everything.", "The masks certainly gain in the photos of ill.",
     )  # fmt: skip
     for classes in ({}, {"ill": nothing}):
         assert verdict(masks, classes=classes).verdict == "failed"

@@ -75,7 +75,8 @@ def judge(
         failures = [sentence for failed, sentence in told if failed]
         doubts = [sentence for failed, sentence in told if sentence and not failed]
         if shown_in and (told[0][1] or any(gain.low <= 0 for gain in _uncentred(gains).values())):
-            doubts.append(f"They certainly gain only in the photos of {', '.join(shown_in)}.")
+            where = "each class alone" if len(shown_in) == len(classes) else f"the photos of {', '.join(shown_in)}"
+            doubts.append(f"The masks certainly gain in {where}.")
         doubts += _about_classes(class_gains)
         if len(areas) >= FEWEST and areas.std() < SAME_AREA:
             doubts.append(f"All masks cover about the same share of a photo, {areas.mean():.0%}.")
