@@ -65,10 +65,10 @@ def test_a_narrow_terminal_gets_the_summary_and_is_told_where_the_rest_is(told, 
 @pytest.mark.parametrize("width", [80, 200])
 def test_further_tables_are_told_below_the_first_and_on_a_narrow_terminal_in_short(told, tmp_path, width) -> None:
     told.width = width
-    tables = [Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0\n[98.0, 99.9]")]])]
+    tables = [Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0\n[98.0, 99.9]")]], "Small: below 0.1.")]
     show_outcome(outcome(summary=(["", "in short"], [[Cell("CASM"), Cell("36")]]), further=tables), tmp_path)
     said = told.file.getvalue()
-    assert said.index("CASM") < said.index("By size") < said.index("99.0")
+    assert said.index("CASM") < said.index("By size") < said.index("99.0") < said.index("Small: below 0.1.")
     assert ("[98.0, 99.9]" in said) == (width == 200)
     assert "[98.0, 99.9]" in (tmp_path / "table9.md").read_text()
 

@@ -36,7 +36,7 @@ def outcome() -> Outcome:
         [{"row": "CASM", "LE": 0.361}, {"row": "other", "LE": 0.4, "note": "a, b"}],
         {"": PICTURE, "-class <1>": PICTURE},
         [Claim("CASM is <better>", "36.1 and 53.5", "-1.0 [-2.0, -0.5]", HOLDS)],
-        further=(Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0", best=True)]]),),
+        further=(Further("By size", ["", "small"], [[Cell("CASM"), Cell("99.0", best=True)]], "Small: below 0.1."),),
     )  # fmt: skip
 
 
@@ -68,12 +68,13 @@ def test_markdown_and_page_mark_the_best_and_the_unseen(outcome, tmp_path) -> No
     assert "| CASM | **36.1** |" in text
     assert "| other | *40<br>[38, 42]* |" in text
     assert "LE \\| all" in text
-    assert "## By size\n\n|  | small |\n| --- | --- |\n| CASM | **99.0** |\n" in text
+    assert "## By size\n\n|  | small |\n| --- | --- |\n| CASM | **99.0** |\n\nSmall: below 0.1.\n" in text
     page = (tmp_path / "table9.html").read_text()
     assert '<td class="best ">36.1</td>' in page
     assert '<td class="unseen">40\n[38, 42]</td>' in page
     assert "CASM is &lt;better&gt;" in page
     assert "<h2>By size</h2>" in page
+    assert "Small: below 0.1." in page
     assert page.count("data:image/png") == 2
 
 

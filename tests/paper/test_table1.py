@@ -613,6 +613,8 @@ def test_further_tables_have_the_field_protocol_the_fit_and_the_sizes(table):
     field, wsol, fit, half, by_size = table1(table).further
     assert wsol.head == ["", *WSOL_MEASURES.values()]
     assert field.head == ["", "GT-known ↑", "GT-known, threshold 0.5 ↑"]
+    assert all(word in field.text for word in ("ImageNet", "72.0", "71.9", "birds", "92.4", "98.5", "BAS", "SAT"))
+    assert not any(one.text for one in (wsol, fit, half, by_size))
     assert fit.head == ["", "LE at IoU 0.3 ↓", "LE at IoU 0.7 ↓", "mean LE ↓", "boxes above IoU 0.75 ↑"]
     assert half.head == ["", "LE ↓", "mean LE ↓", "boxes above IoU 0.75 ↑", "mask IoU ↑"]
     assert by_size.head == ["", *table.lines[0].by_size]

@@ -57,6 +57,8 @@ def show_outcome(outcome: "Outcome", folder: Path) -> None:
     for one in outcome.further:  # without intervals, which are on a cell's further lines, if the terminal is narrow
         rows = [[cell.partition("\n")[0] for cell in row] for row in one.rows] if narrow else one.rows
         console.print(table_of(one.title, one.head, rows, box=box.SIMPLE_HEAD))
+        if one.text:
+            console.print(one.text, soft_wrap=True)
     for claim in outcome.claims:
         console.print(f"{claim.statement}: {claim.verdict} ({claim.here})", soft_wrap=True)
     if outcome.summary is not None:  # a table with this many columns needs an explanation

@@ -64,11 +64,12 @@ def verdict_below(differences: Sequence[Number]) -> str:
 
 @dataclass(frozen=True)
 class Further:
-    """A further table of a study, printed and written below the first."""
+    """A further table of a study, printed and written below the first. text: a note on it."""
 
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[Cell]]
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,10 @@ def write_outcome(outcome: Outcome, folder: Path) -> Path:
         "rows": _cells(outcome.rows),
         "records": [dict(record) for record in outcome.records], "figures": list(images),
         "claims": [asdict(claim) for claim in outcome.claims],
-        "further": [{"title": one.title, "head": list(one.head), "rows": _cells(one.rows)} for one in outcome.further],
+        "further": [
+            {"title": one.title, "head": list(one.head), "rows": _cells(one.rows), "text": one.text}
+            for one in outcome.further
+        ],
     }  # fmt: skip
     write_whole(folder / f"{outcome.name}.json", json.dumps(content, indent=2) + "\n")
     return page
@@ -121,7 +125,9 @@ def read_outcome(path: Path) -> Outcome:
         content = json.loads(read_text(path, MAX_JSON))
         rows = _read_cells(content["rows"])
         more = content.get("further", [])  # not in files of 0.1.0
-        further = tuple(Further(one["title"], one["head"], _read_cells(one["rows"])) for one in more)
+        further = tuple(
+            Further(one["title"], one["head"], _read_cells(one["rows"]), one.get("text", "")) for one in more
+        )
         figures = {}
         for file in content["figures"]:
             if file != Path(file).name or not is_inside(path.parent / file, path.parent):
@@ -134,7 +140,7 @@ def read_outcome(path: Path) -> Outcome:
             for claim in content["claims"]
         ]
         name, title, text, head, records = (content[key] for key in ("name", "title", "text", "head", "records"))
-        texts = [name, title, text, *head, *(word for one in further for word in (one.title, *one.head))]
+        texts = [name, title, text, *head, *(word for one in further for word in (one.title, one.text, *one.head))]
         texts += [value for claim in claims for value in vars(claim).values()]
         if not all(isinstance(one, str) for one in texts) or not all(isinstance(one, dict) for one in records):
             raise ValueError("other types")
@@ -150,7 +156,7 @@ def found_section(outcome: Outcome, title: str, text: str = "") -> Section:
 
 def further_sections(outcome: Outcome) -> list[Section]:
     """The further tables of an outcome."""
-    return [Section(one.title, head=one.head, rows=one.rows) for one in outcome.further]
+    return [Section(one.title, one.text, one.head, one.rows) for one in outcome.further]
 
 
 def claims_section(claims: Sequence[Claim]) -> Section:
@@ -168,6 +174,7 @@ def to_markdown(outcome: Outcome) -> str:
         lines += [_line([claim.statement, claim.paper, claim.here, claim.verdict]) for claim in outcome.claims]
     for one in outcome.further:
         lines += ["", f"## {one.title}", "", *_markdown_table(one.head, one.rows)]
+        lines += ["", one.text] if one.text else []
     return "\n".join(lines) + "\n"
 
 
