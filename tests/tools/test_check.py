@@ -120,6 +120,7 @@ def test_a_check_writes_a_sheet_and_all_numbers(casmap, mapping, knowing, tmp_pa
     assert worst["worst"] == "1"
     page = (tmp_path / "sheet" / "check.html").read_text()
     assert page.count("data:image/png") == 3  # twenty photos, eight in a row
+    assert "Against control masks" in page
     assert page.index(worst["photo"]) < page.index(next(row["photo"] for row in rows if row["worst"] == "20"))
 
 

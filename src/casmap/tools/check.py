@@ -200,12 +200,13 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     ]  # fmt: skip
     if checked.measured is not None:
         text = (
-            f"Masks of the same area that know nothing of the photo, on {len(checked.measured.masks)} photos. Gain: by "
-            "how much the masks have more of log p(masked in) / p(inpainted), p the probability of the class."
+            "Control masks have the same area and do not depend on what the photo shows. "
+            f"{len(checked.measured.masks)} photos. Gain: by how much the masks have more of log p(masked in) / "
+            "p(inpainted), p the probability of the class."
         )
         if checked.measured.agreement is not None:
             text += f"\n{checked.measured.agreement.sentence}"
-        sections.append(Section("Against masks that know nothing", text, AGAINST, against(checked.measured)))
+        sections.append(Section("Against control masks", text, AGAINST, against(checked.measured)))
         if by_class := in_classes(checked.measured):
             text = "The gains in each class with at least 20 photos. A class may have nothing that could be marked."
             sections.append(Section("Class by class", text, ("class", *checked.measured.gains), by_class))
@@ -232,8 +233,8 @@ def write_check(checked: CheckResult, photos: PhotoSet, mapper: SaliencyMapper, 
     )  # fmt: skip
     lead = (
         f"{len(photos)} photos, checked without boxes: a mask is good if a classifier recognises the class from the "
-        "masked-in photo, and no longer recognises it once the masked pixels are inpainted, and if no mask of the "
-        "same area that knows nothing of the photo does as well."
+        "masked-in photo, and no longer recognises it once the masked pixels are inpainted, and if no control mask of "
+        "the same area does as well."
     )
     write_page(out / "check.html", "Can these masks be trusted?", lead, sections)
     write_whole(out / "check.csv", to_csv(records))
