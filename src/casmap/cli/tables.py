@@ -216,7 +216,7 @@ def print_rows(results: "Evaluation", everything: bool = False, console: Console
 
 
 def _print_all(results: "Evaluation", console: Console) -> None:
-    """Print whole photos, as they are extracted, then the paper's central crop, then the field's protocol."""
+    """Print all four protocols: whole photos, as extracted, the paper's central crop, the field's, Choe et al.'s."""
     from casmap.evaluation.blind import GAUSSIAN, SQUARE
     from casmap.evaluation.box_fit import EXTRACTED_RULES
     from casmap.evaluation.table import (
