@@ -20,9 +20,9 @@ SIGMA = 1 / 4  # of the Gaussian, as a share of the side; its level sets are the
 
 
 def without_photos(system: System, size: int, others: Predictions, threshold: Threshold) -> Predictions:
-    """The predictions of a system that looks at no photo for those of other predictions, of the same size and policy.
+    """The same photos and truths as `others`, with this system's one mask (size, size) for every photo.
 
-    Its one mask (size, size) stands for all photos, none of which is opened.
+    No photo is opened, because the system looks at none.
     """
     masks, _ = system(np.zeros((1, size, size, 3), np.uint8))
     masks = np.broadcast_to(masks, (len(others.names), size, size))

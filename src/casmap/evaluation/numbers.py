@@ -16,7 +16,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Number:
-    """A measured number with its 95 % interval."""
+    """A measured number with its interval, of 95 % unless another level is named."""
 
     value: float
     low: float
