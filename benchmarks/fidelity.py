@@ -4,11 +4,11 @@
 
 The baselines explain lite0, from whose weights the mapping's encoder was trained further, and are told the true class;
 the judge is lite1. Each method sees the photos, squashed, at its own size; the judge sees them at --size. Finished rows
-are kept in FOLDER, and a second run continues.
+are kept in FOLDER, and a second run continues; one with other photos, options or weights is refused.
 """
 
 import argparse
-import json
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +26,9 @@ from casmap.evaluation.fidelity import fidelity_table, measure_fidelity
 from casmap.evaluation.numbers import mean_of, paired_difference
 from casmap.evaluation.trust import spread
 from casmap.inference.components import PAPER
-from casmap.inference.mapper import SaliencyMapper
+from casmap.inference.mapper import SHIPPED, SaliencyMapper
 from casmap.models.class_activation import min_max
+from casmap.paper.study import Study
 from casmap.tools.classifiers import open_classifier, open_judge
 
 BASELINE_SIZE, BATCH = 224, 8
@@ -44,7 +45,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--size", type=int, default=128)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     photos = open_photos(options.photos, boxes=options.boxes)
     pool = np.array(annotated_indices(photos))
     chosen = pool[spread(len(pool), options.count)].tolist()
@@ -84,14 +84,20 @@ def main() -> None:
         judge.log_probabilities(judge.normalised(one[None]))[0].argmax() == t
         for one, t in zip(images, targets, strict=True)
     ]
+    boxes = [truth.boxes for truth in truths]
+    study = Study(options.out, {
+        "size": options.size, "count": options.count, "judge": judge.key[:8],
+        "mapping": hashlib.sha256(SHIPPED.read_bytes()).hexdigest()[:8], "photos": key_of(images, labels, *boxes),
+    })  # fmt: skip
+
+    def measured(name: str) -> dict[str, list[float]]:
+        masks = [cv2.resize(mask, (options.size,) * 2, interpolation=cv2.INTER_AREA) for mask in methods[name]()]
+        row = measure_fidelity(name, np.stack(masks), images, targets, judge, boxes, PAPER)
+        return {key: values.tolist() for key, values in row.values.items()}
+
     rows = []
-    for name, method in methods.items():
-        path = options.out / f"{name}.json".replace(" ", "-")
-        if not path.exists():
-            masks = np.stack([cv2.resize(mask, (options.size,) * 2, interpolation=cv2.INTER_AREA) for mask in method()])
-            row = measure_fidelity(name, masks, images, targets, judge, [truth.boxes for truth in truths], PAPER)
-            path.write_text(json.dumps({key: list(values) for key, values in row.values.items()}))
-        values = {key: np.array(of) for key, of in json.loads(path.read_text()).items()}
+    for name in methods:
+        values = {key: np.array(of) for key, of in study.part(name, partial(measured, name)).items()}
         rows.append(Row(name, {key: mean_of(of) for key, of in values.items()}, values))
         print(f"{name}: done", flush=True)
     print(f"{len(chosen)} photos at {options.size} px; {options.judge} is right about {np.mean(right):.1%} of them")
@@ -102,6 +108,11 @@ def main() -> None:
     for row in rows[1:]:
         gaps = {key: paired_difference(rows[0].values[key], of) for key, of in row.values.items()}
         print(row.name, {key: f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]" for key, gap in gaps.items()})
+
+
+def key_of(*arrays: np.ndarray) -> str:
+    """What identifies arrays."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:8]
 
 
 if __name__ == "__main__":
