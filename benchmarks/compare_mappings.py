@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from casmap import SaliencyMapper
+from casmap.annotations.format import FORMATS
 from casmap.data.folders import PhotoFolder
 from casmap.data.resizing import resize, resize_annotation
 from casmap.evaluation.box_fit import best_ious
@@ -59,10 +60,16 @@ def measure_all(mapper: SaliencyMapper, photos: PhotoFolder) -> dict[str, np.nda
     return {name: np.array(values) for name, values in found.items()}
 
 
+def kind_of(truth: Path) -> str:
+    """What a path has: boxes, unless it is a folder that no format of boxes recognises; then it has masks."""
+    of_boxes = (form for form in FORMATS.values() if form is not FORMATS["masks"])
+    return "boxes" if truth.is_file() or any(form.recognises(truth) for form in of_boxes) else "masks"
+
+
 def main() -> None:
     """Print a table with a column for each mapping and one for each difference from the first."""
     data, truth, *mappings = sys.argv[1:]
-    photos = PhotoFolder(data, **({"masks": truth} if Path(truth).is_dir() else {"boxes": truth}))
+    photos = PhotoFolder(data, **{kind_of(Path(truth)): truth})
     loaded = [SaliencyMapper.load(None if path == "shipped" else path, threads=1) for path in mappings]
     first, *others = [measure_all(mapper, photos) for mapper in loaded]
     print(f"| {len(first['LE, as extracted'])} photos | " + " | ".join(Path(path).stem for path in mappings), end="")
