@@ -1,6 +1,6 @@
 """The sanity check of Adebayo et al. 2018 with random weights, for the shipped mapping, CAM, Grad-CAM and the gradient.
 
-    python benchmarks/sanity.py PHOTOS FIGURE.png
+    python benchmarks/sanity.py PHOTOS FIGURE.png [COUNT]
 
 From the output to the input, the layers of the mapping (its decoder first, then its encoder) and of lite0 get random
 weights, one after the other. At each depth the maps are compared with those of the trained network: a method whose maps
@@ -28,14 +28,14 @@ from casmap.models.onnx_training import load_trainable
 from casmap.paper.plots import depths
 from casmap.tools.classifiers import open_with_classes
 
-PHOTOS, SIDE, SMALL = 16, 224, 56  # maps are compared at 56 x 56
+SIDE, SMALL = 224, 56  # maps are compared at 56 x 56
 
 
-def main(source: str, figure: str) -> None:
+def main(source: str, figure: str, count: str = "16") -> None:
     """Print a table and draw the figure."""
     torch.set_grad_enabled(True)
     photos = open_photos(source)
-    squares = [resize(photos.image(int(i)), SIDE, "squash") for i in spread(len(photos), PHOTOS)]
+    squares = [resize(photos.image(int(i)), SIDE, "squash") for i in spread(len(photos), int(count))]
     (mapping, _), (lite0, _) = load_trainable(SHIPPED), open_with_classes("lite0")
     lite0 = lite0.to(memory_format=torch.contiguous_format)
     images = normalised(np.stack(squares), lite0.mean, lite0.std)
