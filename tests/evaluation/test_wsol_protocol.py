@@ -80,6 +80,16 @@ def test_pxap_needs_masks():
     assert measured(left, Photos(boxes)).numbers[PXAP].value == pytest.approx(2 / 3 * 1 + 1 / 3 * 3 / 4)
 
 
+def test_a_constant_mask_has_no_box_at_any_size():
+    """Cubic interpolation of a constant gives other values by rounding, which would be stretched to 0..1."""
+
+    def constant(images):
+        return np.full(images.shape[:3], 0.3, np.float32), None
+
+    photos = Photos([(0, 0, 224, 224)])
+    assert [measured(constant, photos, size=size).numbers[V2].value for size in (112, 224, 288)] == [0, 0, 0]
+
+
 def test_smaller_squares_are_enlarged():
     photos = Photos([(0, 0, 112, 112), (0, 0, 224, 112)])
     whole, half = measured(left, photos), measured(left, photos, size=112)

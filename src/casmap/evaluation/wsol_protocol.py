@@ -35,6 +35,8 @@ WSOL_PROTOCOL = (
 
 
 def _resized(mask: Floats) -> Floats:
+    if mask.min() == mask.max():  # rounding would make it a map of noise
+        return np.full((SIDE, SIDE), mask[0, 0], np.float32)
     resized = cv2.resize(mask.astype(np.float32), (SIDE, SIDE), interpolation=cv2.INTER_CUBIC)
     return np.asarray(resized, np.float32)
 
