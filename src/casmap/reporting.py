@@ -13,7 +13,7 @@ def counted(number: int, thing: str) -> str:
     >>> counted(1, "photo"), counted(2, "class")
     ('1 photo', '2 classes')
     """
-    return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith('s') else 's'}"
+    return f"{number} {thing}{'' if number == 1 else 'es' if thing.endswith(('s', 'x')) else 's'}"
 
 
 class Advance(Protocol):

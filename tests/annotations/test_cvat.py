@@ -19,12 +19,13 @@ CVAT = """<annotations><version>1.1</version>
 </annotations>"""
 
 
-def test_cvat_gives_outlines_or_boxes(photos, tmp_path) -> None:
+def test_cvat_gives_outlines_and_boxes(photos, tmp_path) -> None:
     path = tmp_path / "annotations.xml"
     path.write_text(CVAT)
     data = PhotoFolder(photos, path)
     found = data.annotation(data.names.index("cat/1.jpg"))
-    assert found.boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    assert found.boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
+    assert found.edited == 1  # nothing says that the outline was changed
     assert found.mask[20, 30] == 255
     assert data.annotation(data.names.index("dog/3.jpg")).boxes.tolist() == [[1.0, 2.0, 30.0, 40.0]]
     assert [problem.kind for problem in data.problems] == [Kind.NO_PHOTO]

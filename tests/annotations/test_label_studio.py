@@ -43,10 +43,11 @@ def test_label_studios_addresses_lead_to_photos(photos, tmp_path, address) -> No
     assert data.annotation(data.names.index("cat/2.jpg")) is None
 
 
-def test_outlines_take_precedence_over_boxes_and_give_masks(photos, tmp_path) -> None:
+def test_outlines_give_masks_and_boxes_that_do_not_fit_them_are_counted(photos, tmp_path) -> None:
     data = PhotoFolder(photos, studio(tmp_path, task("cat/1.jpg", [BOX, OUTLINE])))
     found = data.annotation(data.names.index("cat/1.jpg"))
-    assert found.boxes.tolist() == [[20.0, 15.0, 60.0, 45.0]]
+    assert found.boxes.tolist() == [[8.0, 12.0, 48.0, 42.0]]
+    assert found.edited == 1  # nothing says that the outline was changed
     wanted = np.zeros((60, 80), np.uint8)
     wanted[15:45, 20:60] = 255
     np.testing.assert_array_equal(found.mask, wanted)

@@ -1,18 +1,27 @@
 """Corrected photos teach the decoder."""
 
+import json
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
+from casmap.annotations.format import FORMATS, WriteOptions
+from casmap.annotations.labelled import Labelled, labels_of
+from casmap.annotations.regions import open_mask
+from casmap.annotations.types import Kind
+from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Subset
 from casmap.data.scenes import Scenes
+from casmap.data.validate import check
 from casmap.data.write import write_photos
 from casmap.errors import UserError
-from casmap.evaluation.localization import mask_iou
+from casmap.evaluation.localization import iou, mask_iou
 from casmap.evaluation.numbers import paired_difference
 from casmap.inference.mapper import SHIPPED, SaliencyMapper
+from casmap.inference.objects import objects_of
 from casmap.models.files import load_mapping
 from casmap.reporting import Reporter
 from casmap.tools.correct import Agreement, Corrected, agreement, bounded_mask, correct, train_on_corrections
@@ -172,7 +181,8 @@ def test_the_command_measures_before_and_after(casmap, mapping, tmp_path) -> Non
     assert done.code == 0
     assert "after" not in done.said
     assert not (tmp_path / "other").exists()
-    assert "None of these photos" in casmap("correct", mapping, "scenes/photos", "--out", "x").sentence()
+    nothing = casmap("correct", mapping, "scenes/photos", "--out", "x").sentence()
+    assert "There is nothing to correct with: add --boxes or --masks." in nothing
 
 
 def test_the_shipped_mapping_is_the_default_and_learns(casmap, tmp_path) -> None:
@@ -198,3 +208,94 @@ def test_the_mapping_is_an_option_and_the_arguments_of_0_1_0_are_still_understoo
     assert casmap("correct", mapping, *data, "--out", "old").code == 0
     new, old = ((tmp_path / name / "mapping.safetensors").read_bytes() for name in ("new", "old"))
     assert new == old
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """The folder of six scenes, and their largest objects as `casmap annotate` writes them."""
+    folder = write_photos(Scenes(classes=2, photos=6, size=64), tmp_path / "scenes").photos
+    photos = []
+    for name in PhotoFolder(folder).names:
+        mask = open_mask((folder.parent / "masks" / name).with_suffix(".png"), folder.parent) / 255
+        found = tuple(objects_of(mask.astype(np.float32), name.partition("/")[0]))
+        photos.append(Labelled(folder / name, name, 64, 64, found))
+    return folder, photos
+
+
+def write_labels(kind, photos, out):
+    return FORMATS[kind].write(photos, labels_of(photos), out, WriteOptions(folder="photos"))
+
+
+def test_an_edited_box_wins_over_its_old_outline(trained, labelled, tmp_path) -> None:
+    folder, photos = labelled
+    for rle in (False, True):
+        out = tmp_path / f"rle-{rle}"
+        path = FORMATS["coco"].write(photos, labels_of(photos), out, WriteOptions(rle=rle))
+        content = json.loads(path.read_text())
+        for one in content["annotations"][:3]:
+            one["bbox"] = [1, 2, 11, 12]
+        path.write_text(json.dumps(content))
+        said = Collecting()
+        found = correct(folder, mapping=trained, boxes=path, steps=0, reporter=said)
+        assert "3 boxes do not match their outlines: the boxes are used." in said.lines
+        assert "All 6 photos count as corrected: keep only those that somebody reviewed." in said.lines
+        opened = PhotoFolder(folder, boxes=path)
+        corrected = Corrected(opened)
+        assert [corrected.correction(index).mask is None for index in range(6)] == [True] * 3 + [False] * 3
+        box = SaliencyMapper.load(trained)(opened.image(0)).box()
+        wanted = 0.0 if box is None else iou(box, np.array([[1.0, 2, 12, 14]])).max()
+        assert found.before.ious[0] == pytest.approx(wanted)
+        assert check(opened).notes[Kind.BOX_EDITED] == corrected.names[:3]
+
+
+@pytest.mark.parametrize(("region", "masks"), [("rectanglelabels", [False]), ("polygonlabels", [True])])
+def test_what_was_edited_in_label_studio_wins(labelled, tmp_path, region, masks) -> None:
+    folder, photos = labelled
+    path = write_labels("label-studio", photos[:1], tmp_path / "out")
+    task = json.loads(path.read_text())[0]
+    result = task.pop("predictions")[0]["result"]
+    for one in result:
+        one["origin"] = "prediction-changed" if one["type"] == region else "prediction"
+        if one["type"] != region:
+            continue
+        if region == "polygonlabels":
+            one["value"]["points"] = [[10, 10], [30, 10], [30, 40]]
+        else:
+            one["value"] |= {"x": 10, "y": 10, "width": 20, "height": 30}
+    path.write_text(json.dumps([task | {"annotations": [{"result": result}]}]))
+    opened = PhotoFolder(folder, boxes=path)
+    corrected = Corrected(opened)
+    assert [corrected.correction(index).mask is not None for index in range(len(corrected))] == masks
+    assert opened.annotation(int(corrected.chosen[0])).boxes.tolist() == [pytest.approx([6.4, 6.4, 19.2, 25.6])]
+
+
+def test_an_unedited_export_matches_its_own_outlines(labelled, tmp_path) -> None:
+    folder, photos = labelled
+    for kind in ("coco", "label-studio", "cvat", "geojson", "yolo-seg"):
+        opened = PhotoFolder(folder, boxes=write_labels(kind, photos, tmp_path / kind))
+        assert [opened.annotation(index).edited for index in range(6)] == [0] * 6, kind
+        assert all(opened.annotation(index).mask is not None for index in range(6)), kind
+
+
+def test_a_box_that_was_moved_in_cvat_wins(labelled, tmp_path) -> None:
+    folder, photos = labelled
+    path = write_labels("cvat", photos, tmp_path / "out")
+    tree = ElementTree.parse(path)
+    first, second = tree.findall("image")[:2]
+    first.find("box").attrib.update(xtl="1", ytl="1", xbr="9", ybr="9", source="semi-auto")
+    second.find("polygon").attrib.update(points="1,1;30,1;30,30", source="semi-auto")
+    tree.write(path)
+    opened = PhotoFolder(folder, boxes=path)
+    edited = {name: opened.annotation(index).edited for index, name in enumerate(opened.names)}
+    assert [edited[image.get("name")] for image in (first, second)] == [1, 0]
+    assert sum(edited.values()) == 1
+
+
+def test_masks_and_boxes_together_are_said(trained, labelled, tmp_path) -> None:
+    folder, photos = labelled
+    path, said = write_labels("coco", photos, tmp_path / "out"), Collecting()
+    (tmp_path / "none").mkdir()
+    correct(folder, mapping=trained, boxes=path, masks=tmp_path / "none", steps=0, reporter=said)
+    assert "0 masks of masks match a photo: only boxes is used." in said.lines
+    correct(folder, mapping=trained, boxes=path, masks=folder.parent / "masks", steps=0, reporter=said)
+    assert "6 masks of masks match a photo: a mask replaces what boxes says of its photo." in said.lines

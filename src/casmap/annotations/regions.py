@@ -18,6 +18,7 @@ from casmap.io.reading import is_inside
 from casmap.io.size_limits import MAX_PIXELS
 
 MAX_OUTLINE = 10**6  # pixels along a polygon: pycocotools uses memory for each of them
+SAME, ROUNDING = 0.9, 2.0  # a box is that of an outline: IoU of at least this, or edges within these pixels
 MAX_EDGE = 10**9  # pixels: no photo is larger, and larger numbers overflow in computations
 
 
@@ -92,7 +93,7 @@ def of_class(objects: Sequence[AnnotatedObject], label: str, classes: Collection
     return [one for one in same if not one.difficult] or same
 
 
-def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> AnnotatedObject:
+def object_from_polygon(name: str, points: Iterable[tuple[float, float]], **more: Any) -> AnnotatedObject:
     """Make an object from the points of its polygon.
 
     >>> object_from_polygon("cat", [(1, 0), (3, 0), (3, 2)]).box
@@ -100,7 +101,7 @@ def object_from_polygon(name: str, points: Iterable[tuple[float, float]]) -> Ann
     """
     across, down = zip(*points, strict=True)
     polygon = [number for point in zip(across, down, strict=True) for number in point]
-    return object_from_box(name, (min(across), min(down), max(across), max(down)), outline=[polygon])
+    return object_from_box(name, (min(across), min(down), max(across), max(down)), outline=[polygon], **more)
 
 
 def object_from_mask(name: str, mask: npt.NDArray[np.bool_]) -> AnnotatedObject:
@@ -122,11 +123,72 @@ def object_from_mask(name: str, mask: npt.NDArray[np.bool_]) -> AnnotatedObject:
 
 
 def record_from_regions(name: str, parsers: Iterable[ObjectParser], size: Size | None) -> PhotoRecord:
-    """Make the record of a photo from its regions; if any has an outline, boxes alone are ignored."""
+    """Make the record of a photo from its regions; an object may have a box, an outline, or one of each.
+
+    If any region has an outline, boxes of other objects are ignored.
+    """
     known = collect_objects(name, parsers, size=size if size and 0 < size[0] * size[1] <= MAX_PIXELS else None)
     if not (outlined := [one for one in known.objects if one.outline]):
         return known
-    return replace(known, objects=outlined, mask=known.size and partial(mask_of, known.size, ()))
+    objects = _with_own_boxes(outlined, [one for one in known.objects if not one.outline])
+    return replace(known, objects=objects, mask=known.size and partial(mask_of, known.size, ()))
+
+
+def _with_own_boxes(outlined: list[AnnotatedObject], boxes: list[AnnotatedObject]) -> list[AnnotatedObject]:
+    """Give each outline the box of the same object: that of its class that overlaps it most.
+
+    A box does not replace that of an outline which a person changed, if nobody changed the box.
+    """
+    pairs = [
+        (box_iou(one.box, other.box), at, of)
+        for at, one in enumerate(outlined)
+        for of, other in enumerate(boxes)
+        if one.name == other.name
+    ]
+    found, used = list(outlined), set[int]()
+    for iou, at, of in sorted(pairs, reverse=True):
+        if found[at] is not outlined[at] or of in used or (iou == 0 and len(pairs) > 1):
+            continue
+        used.add(of)
+        box = outlined[at].box if outlined[at].edited and not boxes[of].edited else boxes[of].box
+        found[at] = replace(outlined[at], box=box)
+    return found
+
+
+def box_iou(one: Box, other: Box) -> float:
+    """The IoU of two boxes.
+
+    >>> box_iou((0, 0, 2, 2), (0, 0, 2, 1)), box_iou((0, 0, 1, 1), (5, 5, 6, 6))
+    (0.5, 0.0)
+    """
+    across, down = (min(one[at + 2], other[at + 2]) - max(one[at], other[at]) for at in (0, 1))
+    shared = max(0.0, across) * max(0.0, down)
+    areas = ((x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in (one, other))
+    return shared / max(sum(areas) - shared, 1e-12)
+
+
+def box_was_edited(one: AnnotatedObject, size: Size) -> bool:
+    """Return whether an object has an outline that its box clearly does not fit: somebody changed the box alone.
+
+    size: of the photo, for run lengths. Nothing is said about an outline that is invalid.
+
+    >>> box_was_edited(object_from_box("cat", (0, 0, 30, 20), outline=[[0, 0, 20, 0, 20, 20]]), (40, 40))
+    True
+    >>> box_was_edited(object_from_box("cat", (0, 0, 21, 20), outline=[[0, 0, 20, 0, 20, 20]]), (40, 40))
+    False
+    """
+    if not one.outline:
+        return False
+    try:
+        if isinstance(one.outline, dict):
+            found = object_from_mask(one.name, rasterize(one.outline, size)).box
+        else:
+            points = np.concatenate([np.array(part, np.float64).reshape(-1, 2) for part in one.outline])
+            found = four_numbers([*points.min(axis=0), *points.max(axis=0)])
+    except Exception:  # a segmentation of others can be anything; `rasterize` refuses it
+        return False
+    apart = max(abs(a - b) for a, b in zip(found, one.box, strict=True))
+    return apart > ROUNDING and box_iou(found, one.box) < SAME
 
 
 def mask_of(

@@ -34,12 +34,13 @@ class Kind(StrEnum):
     PART_SKIPPED = "sufficient parts left out"
     DUPLICATES_ACROSS_CLASSES = "photos that are the same file in different classes"
     # Notes, which are not problems:
+    BOX_EDITED = "boxes that do not match their outlines"
     DUPLICATES = "photos that are the same file in one class"
     NO_ANNOTATION = "photos without an annotation"
     NO_CLASS = "photos left out: in no class folder, and no annotation gives a class"
 
 
-NOTES = frozenset({Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
+NOTES = frozenset({Kind.BOX_EDITED, Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class AnnotatedObject:
     """One object marked in a photo, in the photo's pixels.
 
     name: its class as the source spells it, "" if the source gives none; area: used to find the largest object;
-    difficult: ignored if the photo has other objects; outline: COCO's segmentation as in the file.
+    difficult: ignored if the photo has other objects; outline: COCO's segmentation as in the file; edited: whether the
+    source says that a person drew or changed it.
     """
 
     name: str
@@ -75,6 +77,7 @@ class AnnotatedObject:
     area: float
     difficult: bool = False
     outline: Any = None
+    edited: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from casmap.annotations.formats.masks import read_masks
-from casmap.annotations.regions import check_size, main_class, of_class, open_mask
+from casmap.annotations.regions import box_was_edited, check_size, main_class, of_class, open_mask
 from casmap.annotations.types import AnnotatedObject, Annotations, Kind, Names, PhotoRecord, Problem, Size, Skipped
 from casmap.data.layouts import SPLIT_NAMES, find_layout
 from casmap.data.photos import Annotation, PhotoSet
@@ -109,6 +109,8 @@ class PhotoFolder(PhotoSet):
             return None, problems
         size = image_size(self.path(index))
         boxes = _boxes(name, objects, known, size, problems)
+        edited = [] if size is None or draw is not known.mask else [o for o in objects if box_was_edited(o, size)]
+        problems += [Problem(Kind.BOX_EDITED, name)] * len(edited)
         mask = parts = None
         try:
             drawn = None if draw is None or size is None else draw(objects, size)
@@ -123,7 +125,11 @@ class PhotoFolder(PhotoSet):
         if not len(boxes) and mask is not None:
             ys, xs = np.nonzero(mask == 255)
             boxes = np.array([[xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]], dtype=np.float64)
-        return (Annotation(boxes, mask, parts) if len(boxes) else None), problems
+        return (Annotation(boxes, mask, parts, len(edited)) if len(boxes) else None), problems
+
+    def mask_files(self) -> int:
+        """Return the number of photos that have a file in the folder of masks."""
+        return sum(self._masks.of(name).mask is not None for name in self.names)
 
     def _class_of(self, name: str) -> str | None:
         """Return the class that the annotations give to the photo, else its folder, else its largest object."""

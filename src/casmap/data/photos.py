@@ -18,11 +18,13 @@ class Annotation:
     boxes: (n, 4) float, the edges x0, y0, x1, y1 of the objects of the photo's class: x1 - x0 is the width.
     mask: (H, W) uint8, 0 background, 255 object, 128 not counted; or None.
     parts: (P, H, W) bool, the visible pixels of each part that is sufficient to identify the class; or None.
+    edited: the number of boxes that do not fit the outlines of which the mask is drawn (`regions.box_was_edited`).
     """
 
     boxes: npt.NDArray[np.float64]
     mask: npt.NDArray[np.uint8] | None = None
     parts: npt.NDArray[np.bool_] | None = None
+    edited: int = 0
 
 
 class PhotoSet(Protocol):

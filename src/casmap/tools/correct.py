@@ -1,7 +1,7 @@
 """Train the decoder of a mapping on photos with corrected boxes or outlines, to improve its masks on all photos."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from casmap.data.batches import Batches
+from casmap.data.folders import PhotoFolder
 from casmap.data.photos import Annotation, PhotoSet, Subset
 from casmap.data.resizing import resize
 from casmap.data.sources import open_photos
@@ -29,6 +30,7 @@ STEPS, BATCH, RATE, DECAY, SEED = 150, 8, 3e-4, 1e-4, 0
 SMALLEST_CROP = 0.5
 FILE = "mapping.safetensors"
 ENOUGH = 5  # corrected photos that training needs at least
+NEARLY_ALL = 0.9  # share of the photos: people seldom correct as many, but an export may contain them
 LEAST_IN_BOX = 0.1  # mean of a mask in corrected boxes below which it is of no use there
 
 
@@ -62,13 +64,38 @@ def correct(
     if steps < 0:
         raise UserError(f"{option('steps')} must be at least 0, not {steps}.")
     photos = open_photos(os.fspath(data), boxes=boxes, masks=masks, split=split)
+    corrections = _corrections(photos, boxes, masks, reporter)
     if steps:  # before the photos are measured, which takes minutes
-        _check(len(annotated_indices(photos)), Path(out) / FILE)
+        _check(corrections, Path(out) / FILE)
     before = agreement(SaliencyMapper.load(mapping), photos)
     if not steps:
         return CorrectionResult(before)
     path = train_on_corrections(Path(mapping or SHIPPED), photos, out=Path(out), steps=steps, reporter=reporter)
     return CorrectionResult(before, agreement(SaliencyMapper.load(path), photos), path)
+
+
+def _corrections(photos: PhotoSet, boxes: Source | None, masks: Source | None, reporter: Reporter) -> int:
+    """The number of corrected photos; reports what of them is used."""
+    try:
+        found = annotated_indices(photos)
+    except UserError as error:
+        if boxes is None and masks is None:
+            raise UserError(f"There is nothing to correct with: add {option('boxes')} or {option('masks')}.") from error
+        raise
+    if boxes is not None and masks is not None and isinstance(photos, PhotoFolder):
+        many, only = photos.mask_files(), f"only {option('boxes')} is used"
+        rest = f"a mask replaces what {option('boxes')} says of its photo" if many else only
+        reporter.message(
+            f"{counted(many, 'mask')} of {option('masks')} {'match' if many != 1 else 'matches'} a photo: {rest}."
+        )
+    if edited := sum(annotation.edited for index in found if (annotation := photos.annotation(index))):
+        text = "do not match their outlines: the boxes are used"
+        text = "does not match its outline: the box is used" if edited == 1 else text
+        reporter.message(f"{counted(edited, 'box')} {text}.")
+    if (boxes or masks) and len(found) >= NEARLY_ALL * len(photos):
+        every = f"All {len(photos)}" if len(found) == len(photos) else f"{len(found)} of {len(photos)}"
+        reporter.message(f"{every} photos count as corrected: keep only those that somebody reviewed.")
+    return len(found)
 
 
 class Corrected(Subset):
@@ -87,10 +114,10 @@ class Corrected(Subset):
                     self.own[index] = mapper.masks(small[None])[0][0]
 
     def correction(self, index: int) -> Annotation:
-        """What people corrected in photo number `index` of the corrected ones."""
+        """What people corrected in photo number `index` of the corrected ones; the boxes alone, if they were edited."""
         annotation = self.annotation(index)
         assert annotation is not None
-        return annotation
+        return replace(annotation, mask=None) if annotation.edited else annotation
 
     def image(self, index: int, least: int | None = None) -> npt.NDArray[np.uint8]:
         """Photo number `index` of the corrected ones with its mask: (H, W, 4), at the photo's own size."""
@@ -172,8 +199,8 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
     corrected = Corrected(photos, SaliencyMapper(network, about["size"]))
     if corrected.own:
         reporter.message(
-            f"Boxes without outlines: {len(corrected.own)} of {counted(len(corrected), 'correction')}. A box only "
-            "teaches what lies outside the object; an outline or a mask teaches more."
+            f"Boxes without outlines: {len(corrected.own)} of {counted(len(corrected), 'correction')}. A box shows "
+            "only what lies outside the object; an outline or a mask teaches more."
         )
     batches = Batches(
         corrected, about["size"], min(BATCH, len(corrected)), (*network.mean, 0.0), (*network.std, 1.0),
@@ -183,7 +210,7 @@ def _train(mapping: Path, photos: PhotoSet, out: Path, steps: int, reporter: Rep
     network.eval().requires_grad_(False)
     network.decoder.requires_grad_(True)
     optimizer = torch.optim.AdamW(network.decoder.parameters(), RATE, weight_decay=DECAY)
-    with reporter.progress("correcting", steps) as advance:
+    with reporter.progress("Training on the corrections", steps) as advance:
         for step, (batch, _) in enumerate(batches.between(0, steps)):
             optimizer.param_groups[0]["lr"] = RATE * one_cycle(step / steps)
             step_decoder(network, optimizer, batch[:, :3], batch[:, 3:].clamp(0, 1))

@@ -1,6 +1,7 @@
 """CVAT: one XML file for all photos, in the format "CVAT for images 1.1"."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -29,6 +30,7 @@ from casmap.io.size_limits import MAX_PIXELS
 FILE = "annotations.xml"
 MAX_BYTES = 500 * 2**20  # of the file for all photos
 EDGES = ("xtl", "ytl", "xbr", "ybr")
+EDITED = ("manual", "semi-auto")  # sources of shapes that a person drew or changed; casmap writes auto
 
 
 def read(path: Path, root: Path, names: Names) -> Annotations:
@@ -53,10 +55,11 @@ def _parse_object(item: ElementTree.Element, size: Size | None) -> AnnotatedObje
     label = item.get("label", "")
     if item.tag == "mask":
         return _parse_mask(label, item, size)
+    edited = item.get("source") in EDITED
     if item.tag == "box":
-        return object_from_box(label, [item.get(edge) for edge in EDGES])
+        return object_from_box(label, [item.get(edge) for edge in EDGES], edited=edited)
     pairs = [point.split(",") for point in item.get("points", "").split(";")]
-    return object_from_polygon(label, [(float(x), float(y)) for x, y in pairs])
+    return object_from_polygon(label, [(float(x), float(y)) for x, y in pairs], edited=edited)
 
 
 def _parse_mask(label: str, item: ElementTree.Element, size: Size | None) -> AnnotatedObject:
@@ -72,7 +75,7 @@ def _parse_mask(label: str, item: ElementTree.Element, size: Size | None) -> Ann
     mask[top : top + height, left : left + width] = np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(
         height, width
     )
-    return object_from_mask(label, mask)
+    return replace(object_from_mask(label, mask), edited=item.get("source") in EDITED)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:

@@ -4,6 +4,7 @@ import json
 import os
 import posixpath
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from casmap.version import __version__
 
 TASKS, CONFIG = "tasks.json", "config.xml"
 LOCAL_FILES = "/data/local-files/?d="  # followed by a path below Label Studio's document root
+EDITED = ("manual", "prediction-changed")  # origins of regions that a person drew or changed
 KINDS = ("rectanglelabels", "polygonlabels", "brushlabels")  # types of regions, also those of their tags
 
 
@@ -98,17 +100,19 @@ def _parse_object(region: dict[str, Any]) -> AnnotatedObject:
     value, kind = region["value"], region["type"]
     size = region["original_width"], region["original_height"]
     across, down = size[0] / 100, size[1] / 100
-    label = str(value[kind][0])
+    label, edited = str(value[kind][0]), region.get("origin") in EDITED
     if kind == "brushlabels":
         if not 0 < size[0] * size[1] <= MAX_PIXELS:
             raise Skipped(Kind.MASK_SKIPPED, "its mask is too large")
-        return object_from_mask(label, decode_brush(value["rle"], size))
+        return replace(object_from_mask(label, decode_brush(value["rle"], size)), edited=edited)
     if kind == "polygonlabels":
-        return object_from_polygon(label, [(float(x) * across, float(y) * down) for x, y in value["points"]])
+        points = [(float(x) * across, float(y) * down) for x, y in value["points"]]
+        return object_from_polygon(label, points, edited=edited)
     if value.get("rotation"):
         raise Skipped(Kind.BOX_SKIPPED, "the rectangle is rotated")
     x, y = value["x"] * across, value["y"] * down
-    return object_from_box(label, (x, y, x + value["width"] * across, y + value["height"] * down))
+    edges = (x, y, x + value["width"] * across, y + value["height"] * down)
+    return object_from_box(label, edges, edited=edited)
 
 
 def write(photos: Sequence[Labelled], labels: Sequence[str], out: Path, options: WriteOptions) -> Path:
