@@ -554,6 +554,9 @@ def test_a_file_is_neither_a_data_set_nor_an_output_folder(casmap, pets, mapping
 def test_train_refuses_a_missing_folder(casmap, tmp_path, data, files):
     assert data in casmap("train", data, *QUICK).sentence()
     assert files(tmp_path) == []
+    (tmp_path / "runs" / "casm").mkdir(parents=True)
+    (tmp_path / "runs" / "casm" / "recipe.json").write_text("{}")  # a run in the default folder
+    assert f"There is no folder {data}." in casmap("train", data).sentence()
 
 
 def test_train_refuses_a_folder_without_photos_in_a_fresh_process_too(tmp_path, fresh, files):

@@ -122,6 +122,8 @@ def _prepare(
         if resume and not saved.exists():
             raise UserError(f"There is no run in {folder} to resume.")
         if saved.exists() and not resume:
+            if "://" not in (given_data := os.fspath(data)) and not Path(given_data).exists():
+                open_photos(given_data)  # what is wrong with it comes first
             raise holds_run(folder)
         reporter.message(f"Reading photos: {data}")
         found, warnings = _open(os.fspath(data), labels, split)
