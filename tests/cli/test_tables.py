@@ -22,6 +22,7 @@ from casmap.paper.plan import Planned
 from casmap.paper.report import Report
 from casmap.tools.check import OWN, CheckResult
 from casmap.tools.correct import Agreement, CorrectionResult
+from casmap.training.held_out import advice
 from casmap.training.loop import TrainingResult
 from casmap.training.recipes import QUICK
 
@@ -121,10 +122,26 @@ def test_a_check_tells_what_classifiers_see_and_warns(told, known, words) -> Non
 )
 def test_a_training_ends_with_what_to_do_next_unless_the_verdict_is_not_good(told, verdict, last) -> None:
     reasons = () if verdict == "good" else ("x",)
-    print_training(TrainingResult(Path("new/mapping.safetensors"), verdict, 0.312, (), "", 0, 90.0, 0.0, 1, 1, reasons))
+    measured = {"gain": {"centred": [0.4, 0.1, 1.0]}, "gain on photos": 16}
+    result = TrainingResult(
+        Path("new/mapping.safetensors"), verdict, 0.312, (), "", 0, 80.0, 0.0, 1, 1, reasons, measured
+    )
+    print_training(result, 90.0)
     said = ["", "Mapping: new/mapping.safetensors"]
-    said += ["  trained in 1.5 minutes; masks cover 31% of a photo on average; all numbers: summary.json"]
+    said += ["  took 1.5 minutes; masks cover 31% of a photo on average; all numbers: summary.json"]
     assert told.file.getvalue().splitlines() == said + last
+
+
+def test_a_wide_interval_of_few_photos_is_explained(told) -> None:
+    measured = {"gain": {"centred": [0.4, -0.1, 1.0], "random": [1.0, 0.5, 1.5]}, "gain on photos": 16}
+    for number, one in enumerate(("doubtful", "failed", "good")):
+        print_training(TrainingResult(Path("a"), one, 0.3, (), "", 0, 0.0, 0.0, 1, 1, (), measured), 90.0)
+        assert told.file.getvalue().count("Only 16 photos were measured") == min(number + 1, 2)
+    assert "run casmap check on other photos, or hold more out (held_out=0.3)." in told.file.getvalue()
+    assert "took" not in told.file.getvalue()  # nothing was trained
+    assert advice("doubtful", measured | {"gain on photos": 50}) is None
+    assert advice("failed", measured | {"gain": {"random": [-1.0, -2.0, -0.5]}}) is None
+    assert advice("failed", {}) is None
 
 
 def test_a_correction_is_told_by_class_the_worst_first(told) -> None:

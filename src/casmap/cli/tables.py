@@ -121,9 +121,14 @@ def print_verdict(verdict: str, reasons: Sequence[str]) -> None:
     console.print(f"Verdict: {verdict}", style=colour)
 
 
-def print_training(trained: "TrainingResult") -> None:
-    """The mapping, its verdict and the next command; a verdict that is not good comes last, where it is seen."""
-    took = f"trained in {duration(trained.seconds)}; " if trained.seconds else ""
+def print_training(trained: "TrainingResult", seconds: float) -> None:
+    """The mapping, its verdict and the next command; a verdict that is not good comes last, where it is seen.
+
+    seconds: that the whole command took; not shown for a run that was already finished.
+    """
+    from casmap.training.held_out import advice
+
+    took = f"took {duration(seconds)}; " if trained.seconds else ""
     console.print(
         f"\nMapping: {trained.mapping}\n"
         f"  {took}masks cover {trained.area:.0%} of a photo on average; all numbers: summary.json",
@@ -133,6 +138,8 @@ def print_training(trained: "TrainingResult") -> None:
     if trained.verdict == "doubtful":
         console.print(following, soft_wrap=True)
     print_verdict(trained.verdict, trained.reasons)
+    if (sentence := advice(trained.verdict, trained.measured)) is not None:
+        console.print(sentence, soft_wrap=True)
     if trained.verdict == "good":
         console.print(following, soft_wrap=True)
 

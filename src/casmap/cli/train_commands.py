@@ -1,6 +1,7 @@
 """`casmap train` and `casmap classifier`."""
 
 import os
+import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,9 +13,11 @@ from casmap.cli.options import Data, Out, RecipeName, Resume, Split, with_recipe
 from casmap.cli.tables import print_training
 
 FAILED = 3  # exit code of a training whose masks are useless
-ADVICE = (
-    "do not use this mapping. Run Algorithm 1 (--from-scratch), for longer (--steps), set --area to the share that "
-    "objects cover, or add photos."
+# A run with steps of Algorithm 1, and one that started from masks which are there already.
+ADVICE = "Train for longer (--steps), set --area to the share that objects cover, or add photos."
+ADVICE_WITHOUT_STEPS = (
+    "Run casmap check with the shipped mapping (without --mapping): if its verdict is good, use that one. For images "
+    "unlike photos, try --recipe scans."
 )
 
 Labels = Annotated[
@@ -46,6 +49,7 @@ def train(
     changes: dict[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Train a mapping on photos with class labels. Unset options are chosen automatically, printed, and saved."""
+    begun = time.monotonic()  # the imports take seconds, too
     from casmap.training import start
 
     with if_stopped(partial(how_to_continue, out)):
@@ -53,9 +57,10 @@ def train(
             data, out=out, recipe=recipe, classifier=classifier, resume=resume, labels=labels or boxes, split=split,
             minutes=minutes, reporter=reporter, **changes or {},
         )  # fmt: skip
-    print_training(trained)
+    print_training(trained, time.monotonic() - begun)
     if trained.verdict == "failed":
-        complain(f"The training failed: {ADVICE}")
+        following = ADVICE if trained.steps else ADVICE_WITHOUT_STEPS
+        complain(f"The training failed: do not use this mapping. {following}")
         if "TORCHELASTIC_RUN_ID" not in os.environ:  # torchrun would start a process again that exits with an error
             raise typer.Exit(FAILED)
 

@@ -1,7 +1,7 @@
 """The verdict of a run: photos that are held out, and what a mapping that did not see them makes of them."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from casmap.version import __version__
 SHARE = 0.1  # of the photos, if the user names no other share
 FEWEST = 10  # photos; fewer are not held out, because they tell nothing
 SCENES = 40  # that are measured at least
+WIDE = 50  # measured photos; with fewer, an interval that includes 0 may be too wide to tell
 SETTLED = 150  # steps of Algorithm 1 below which masks have not settled
 MIN_AREA, MAX_AREA = 0.02, 0.95  # mean mask areas outside of which a mapping is useless
 SUMMARY, SO_FAR = "summary.json", "mapping-so-far.safetensors"
@@ -118,6 +119,23 @@ def verdict_on(area: float, warnings: Iterable[str]) -> Verdict:
     if not MIN_AREA <= area <= MAX_AREA:  # also true for NaN
         return "failed"
     return "doubtful" if list(warnings) else "good"
+
+
+def advice(verdict: Verdict, measured: Mapping[str, Any]) -> str | None:
+    """What to do about a verdict that is not good where few photos were measured and an interval includes 0.
+
+    measured: the numbers of a `Judgement`.
+
+    >>> advice("doubtful", {"gain": {"centred": [0.4, -0.1, 1.0]}, "gain on photos": 200}) is None
+    True
+    """
+    photos, gains = measured.get("gain on photos", 0), measured.get("gain", {}).values()
+    if verdict == "good" or not 0 < photos < WIDE or not any(low <= 0 < high for _, low, high in gains):
+        return None
+    return (
+        f"Only {counted(photos, 'photo')} {'was' if photos == 1 else 'were'} measured, so the intervals are wide: run "
+        f"casmap check on other photos, or hold more out ({option('held_out', 0.3)})."
+    )
 
 
 @contextmanager
