@@ -14,7 +14,9 @@ from casmap.annotations.types import Kind
 from casmap.cli.tables import SHOWN
 from casmap.data.folders import PhotoFolder
 from casmap.data.scenes import Scenes
-from casmap.data.validate import check
+from casmap.data.validate import annotation_warnings, check
+from casmap.errors import UserError
+from casmap.evaluation.evaluate import annotated_indices
 from casmap.reporting import Reporter
 
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "FORCE_COLOR"} | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"}
@@ -75,7 +77,38 @@ def test_annotations_that_match_no_photo_are_a_problem(pets, tmp_path):
     report = check(PhotoFolder(pets, tmp_path / "config.xml", tmp_path / "masks"))
     assert list(report.problems) == [Kind.EMPTY_SOURCE]
     assert len(report.problems[Kind.EMPTY_SOURCE]) == 2
+    assert all(
+        what.endswith(": do its file names match those of the photos?") for what in next(iter(report.problems.values()))
+    )
     assert report.notes == {}
+
+
+def test_boxes_that_are_all_left_out_are_named_with_the_reason(pets):
+    table = pets.parent / "boxes.csv"
+    table.write_text("file,xmin,ymin,xmax,ymax\npets/cat/0.png,1,x,8,12\npets/cat/2.png,8,0,1,12\n")
+    report = check(PhotoFolder(pets, table))
+    assert report.problems[Kind.EMPTY_SOURCE] == ["boxes from a CSV file: every box or mask was left out, see below"]
+    assert report.problems[Kind.BOX_SKIPPED][0] == "cat/0.png: the box is not four numbers"
+    assert annotation_warnings(PhotoFolder(pets, table)) == [
+        "Boxes left out: 2, the first cat/0.png: the box is not four numbers."
+    ]
+    with pytest.raises(
+        UserError, match=r"No photo has a box .* Boxes left out: 2, the first cat/0.png: the box is not"
+    ):
+        annotated_indices(PhotoFolder(pets, table))
+    said = casmap("data", "check", "pets", "--boxes", "boxes.csv", cwd=pets.parent).stdout
+    assert "Problem: 1 source(s) of annotations without a box or mask for any photo" in said
+
+
+def test_a_class_that_resembles_a_class_folder_is_a_note(pets):
+    table = pets.parent / "boxes.csv"
+    rows = ["pets/cat/0.png,0,0,8,12,catt", "pets/cat/2.png,0,0,8,12,cat", "pets/dog/1.png,0,0,8,12,tabby"]
+    table.write_text("\n".join(["file,xmin,ymin,xmax,ymax,class", *rows, ""]))
+    report = check(PhotoFolder(pets, table))
+    assert report.fine
+    assert report.notes[Kind.CLASS_TYPO] == ["cat/0.png: catt (did you mean cat?)"]
+    sentence = "1 box has a class that is no class folder: catt (did you mean cat?)."
+    assert annotation_warnings(PhotoFolder(pets, table)) == [sentence]
 
 
 def test_every_problem_is_reported(pets, tmp_path):

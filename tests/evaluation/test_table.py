@@ -450,6 +450,12 @@ def test_masks_alone_give_the_boxes_too(mapping, tmp_path):
     assert "PxAP" in with_masks.wsol_protocol[0].numbers
 
 
+def test_missing_boxes_are_named_before_unknown_classes(tmp_path, mapper) -> None:
+    write_photos(Scenes(classes=4, photos=6, size=SIZE, first_class=20), tmp_path / "scenes")
+    with pytest.raises(UserError, match="None of these photos has a box or a mask"):
+        evaluate(tmp_path / "scenes" / "photos", mapping=mapper)
+
+
 def test_photos_without_a_mask_are_left_out_with_a_warning(tmp_path, mapper):
     write_photos(Scenes(classes=4, photos=8, size=SIZE), tmp_path)
     for gone in sorted((tmp_path / "masks").rglob("*.png"))[2:5]:

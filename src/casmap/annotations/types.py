@@ -24,7 +24,7 @@ class Kind(StrEnum):
     UNREADABLE = "photos that cannot be opened"
     MALFORMED = "annotations that cannot be read"
     NO_PHOTO = "annotations without a photo"
-    EMPTY_SOURCE = "annotations in which no box or mask matches a photo"
+    EMPTY_SOURCE = "source(s) of annotations without a box or mask for any photo"
     OTHER_SIZE = "annotations made for another size of the photo"
     BOX_SKIPPED = "boxes left out"
     BOX_OUTSIDE = "boxes that extend outside their photo"
@@ -34,13 +34,14 @@ class Kind(StrEnum):
     PART_SKIPPED = "sufficient parts left out"
     DUPLICATES_ACROSS_CLASSES = "photos that are the same file in different classes"
     # Notes, which are not problems:
+    CLASS_TYPO = "boxes with a class that is no class folder"
     BOX_EDITED = "boxes that do not match their outlines"
     DUPLICATES = "photos that are the same file in one class"
     NO_ANNOTATION = "photos without an annotation"
     NO_CLASS = "photos left out: in no class folder, and no annotation gives a class"
 
 
-NOTES = frozenset({Kind.BOX_EDITED, Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
+NOTES = frozenset({Kind.CLASS_TYPO, Kind.BOX_EDITED, Kind.DUPLICATES, Kind.NO_ANNOTATION, Kind.NO_CLASS})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Open a folder of photos with the classes, boxes and masks that belong to it."""
 
 import os
+from difflib import get_close_matches
 from itertools import count, takewhile
 from pathlib import Path
 from typing import NoReturn
@@ -22,6 +23,7 @@ from casmap.reporting import counted
 
 Boxes = npt.NDArray[np.float64]
 OptionalPath = str | os.PathLike[str] | None
+CLOSE = 0.8  # similarity of a name to a class from which on it may be a typing error
 ROUNDING = 1.0  # pixels by which a box may extend outside its photo without being reported
 
 
@@ -77,6 +79,7 @@ class PhotoFolder(PhotoSet):
         by_number = all(label.isdecimal() and len(label) < 20 for label in labels.values())
         self.classes = sorted(set(labels.values()), key=(lambda name: (int(name), name)) if by_number else None)
         self.names = list(labels)
+        self._similar: dict[str, str] = {}
         self._numbers = {name: number for number, name in enumerate(self.classes)}
         self.labels = np.array([self._numbers[label] for label in labels.values()], dtype=np.int64)
         in_folders = all(name.startswith(f"{label}/") for name, label in labels.items())
@@ -104,6 +107,8 @@ class PhotoFolder(PhotoSet):
         known = self._annotations.of(name)
         objects = of_class(known.objects, self.classes[self.labels[index]], self._numbers)
         problems = list(known.problems)
+        named = [near for one in known.objects if (near := self._similar_class(one.name))]
+        problems += [Problem(Kind.CLASS_TYPO, f"{name}: {near}") for near in named]
         draw = self._masks.of(name).mask or known.mask
         if not objects and draw is None:
             return None, problems
@@ -126,6 +131,15 @@ class PhotoFolder(PhotoSet):
             ys, xs = np.nonzero(mask == 255)
             boxes = np.array([[xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]], dtype=np.float64)
         return (Annotation(boxes, mask, parts, len(edited)) if len(boxes) else None), problems
+
+    def _similar_class(self, label: str) -> str:
+        """Return a name that is no class of the set, with the class that it resembles; "" if it resembles none."""
+        if not label or label in self._numbers or any(letter.isdigit() for letter in label):  # numbers differ little
+            return ""
+        if label not in self._similar:
+            near = get_close_matches(label, self.classes, n=1, cutoff=CLOSE)
+            self._similar[label] = f"{label} (did you mean {near[0]}?)" if near else ""
+        return self._similar[label]
 
     def mask_files(self) -> int:
         """Return the number of photos that have a file in the folder of masks."""

@@ -22,6 +22,9 @@ from casmap.io.names import written
 from casmap.reporting import SILENT, Reporter
 
 THREADS = min(8, os.cpu_count() or 1)
+LEFT_OUT = frozenset({
+    Kind.MALFORMED, Kind.BOX_SKIPPED, Kind.MASK_EMPTY, Kind.MASK_SIZE, Kind.MASK_SKIPPED,
+})  # fmt: skip
 AT_ONCE = 1024  # photos submitted to the threads at a time
 
 
@@ -79,7 +82,9 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
         without = [name for name, one in zip(photos.names, checks, strict=True) if one.size and one.box_share is None]
         problems += [Problem(Kind.NO_ANNOTATION, name) for name in without]
     elif isinstance(photos, PhotoFolder):
-        problems += [Problem(Kind.EMPTY_SOURCE, source) for source in photos.sources]
+        bad = any(problem.kind in LEFT_OUT for problem in problems)
+        why = "every box or mask was left out, see below" if bad else "do its file names match those of the photos?"
+        problems += [Problem(Kind.EMPTY_SOURCE, f"{source}: {why}") for source in photos.sources]
     problems += _duplicates(photos, [one.digest for one in checks])
     counts = np.bincount(photos.labels, minlength=len(photos.classes))
     sizes = sorted((one.size for one in checks if one.size is not None), key=lambda size: (size[0] * size[1], size))
@@ -94,6 +99,26 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
         problems={str(kind): names for kind, names in found.items() if kind not in NOTES},
         notes={str(kind): names for kind, names in found.items() if kind in NOTES},
     )  # fmt: skip
+
+
+def annotation_warnings(photos: PhotoSet) -> list[str]:
+    """A sentence for each kind of annotations of a folder's photos that are left out or have an unlikely class."""
+    if not isinstance(photos, PhotoFolder):
+        return []
+    found: dict[Kind, list[str]] = defaultdict(list)
+    for index in range(len(photos)):
+        for problem in photos.read_annotation(index)[1]:
+            found[problem.kind].append(problem.what)
+    warnings = [
+        f"{str(kind).capitalize()}: {len(names)}, the first {names[0]}."
+        for kind in Kind
+        if kind in LEFT_OUT and (names := found[kind])
+    ]
+    if typos := found[Kind.CLASS_TYPO]:
+        classes = dict.fromkeys(what.partition(": ")[2] for what in typos)
+        text = "box has" if len(typos) == 1 else "boxes have"
+        warnings.append(f"{len(typos)} {text} a class that is no class folder: {', '.join(classes)}.")
+    return warnings
 
 
 def _check_photo(photos: PhotoSet, index: int) -> _PhotoCheck:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from casmap.data.photos import Annotation, PhotoSet
 from casmap.data.resizing import Policy, resize, resize_annotation
+from casmap.data.validate import annotation_warnings
 from casmap.errors import UserError, option
 from casmap.evaluation.box_fit import best_ious, by_rule, fit_values, rules_of
 from casmap.evaluation.by_size import SizeGroup, group_by_size, object_share
@@ -66,9 +67,10 @@ def annotated_indices(photos: PhotoSet) -> list[int]:
     found = [index for index in range(len(photos)) if photos.annotation(index) is not None]
     if not found:
         if sources := getattr(photos, "sources", ()):  # of a folder: annotations and masks that were given
+            why = annotation_warnings(photos) or ["Compare the file names with casmap data check."]
             raise UserError(
                 f"No photo has a box or a mask in what was given ({', '.join(sources)}), so there is nothing to "
-                "evaluate against: compare the file names with casmap data check."
+                f"evaluate against. {' '.join(why)}"
             )
         raise UserError(
             "None of these photos has a box or a mask, so there is nothing to evaluate against: add "

@@ -13,6 +13,7 @@ from casmap.annotations.types import Kind
 from casmap.data.photos import PhotoSet
 from casmap.data.resizing import Policy, resize
 from casmap.data.sources import open_photos
+from casmap.data.validate import annotation_warnings
 from casmap.errors import UserError, option
 from casmap.evaluation.blind import BLIND, SHORTER, SQUARE, with_centre_squares, without_photos
 from casmap.evaluation.box_fit import ABOVE, BINARY_RULES, EXTRACTED_RULES, FIT, LOOSE, MEAN, TIGHT, Rules, by_rule
@@ -51,7 +52,9 @@ SHORT_MEASURES = {
 }  # fmt: skip
 SHORT_NOTE = (
     "As extracted: what casmap extract writes, the whole photo at threshold 0.5. Size: the share of the photo that "
-    "the true box covers, and the number of photos. Paper's protocol: the central square, alpha = 1."
+    "the true box covers, and the number of photos. Paper's protocol: the central square, alpha = 1.\n"
+    "LE: share of photos whose box misses the object (IoU at most 0.5). OM: share with a wrong box or a wrong class; "
+    "only where the mapping knows the classes. F1: of the soft mask and the true box."
 )
 PAPER_MEASURES = ("OM", "LE", "F1")  # the paper's measures of localization
 FORMULAS = (
@@ -122,6 +125,9 @@ def evaluate(
     unmatched = [one.what for one in getattr(photos, "problems", ()) if one.kind is Kind.NO_PHOTO]
     if unmatched:
         reporter.warning(f"Annotations that match no photo in {data}: {len(unmatched)}, the first {unmatched[0]}.")
+    annotated_indices(photos)  # without boxes and masks, nothing else matters
+    for sentence in annotation_warnings(photos):
+        reporter.warning(sentence)
     given = [mapping] if mapping is None or isinstance(mapping, str | os.PathLike | SaliencyMapper) else mapping
     if not given:
         raise UserError("No mapping was given to evaluate.")
