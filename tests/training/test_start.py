@@ -48,6 +48,18 @@ def test_a_backbone_without_class_activation_maps_is_refused_before_anything_is_
     assert not (tmp_path / "run").exists()
 
 
+def test_a_chosen_backbone_without_weights_is_a_warning_and_a_doubt(tmp_path, make_folder, recorder) -> None:
+    photos = make_folder(tmp_path / "photos", each=4)
+    options = {**CPU, "backbone": "test_resnet", "size": 32, "batch": 4, "steps": 1, "first_steps": 1}
+    trained = train(photos, out=tmp_path / "run", reporter=recorder, second_stage_steps=0, **options)
+    text = "test_resnet starts from random weights: pretrained ones cannot be downloaded"
+    assert sum(text in warning for warning in recorder.warnings) == 1
+    assert any(text in reason for reason in trained.reasons)
+    assert trained.verdict != "good"
+    train(photos, out=tmp_path / "b", reporter=recorder, second_stage_steps=0, pretrained=False, **options)
+    assert sum(text in warning for warning in recorder.warnings) == 1
+
+
 def test_one_class_only_is_refused(tmp_path, make_folder) -> None:
     make_folder(tmp_path / "photos", classes=("ant",))
     with pytest.raises(UserError, match="of one class, 'ant', and training needs two or more: add a folder of photos"):

@@ -70,6 +70,9 @@ def train(
                     f"{option('steps', steps)} is short: masks settle after about {SETTLED} steps, and the verdict "
                     "will be doubtful at best."
                 )
+            if recipe is None and classifier is None and (lacking := _lacks_weights(photos, run.recipe, options)):
+                reporter.warning(lacking)
+                run.warnings.append(lacking)
             if classifier is None and run.recipe.pretrained and not run.recipe.weights:
                 check_weights(run.recipe.backbone)
             if run.recipe.second_stage_steps:
@@ -201,6 +204,18 @@ def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:
     source_of(recipe.backbone).check_name(recipe.backbone)
     if recipe.masks_from not in (None, "shipped"):
         SaliencyMapper.load(recipe.masks_from)
+
+
+def _lacks_weights(photos: PhotoSet, recipe: Recipe, options: dict[str, Any]) -> str | None:
+    """The warning that the backbone the user chose starts from random weights, which the user did not choose."""
+    wanted = "backbone" in options and options.get("pretrained", True) and not isinstance(photos, Scenes)
+    if not wanted or recipe.pretrained or recipe.weights:
+        return None
+    return (
+        f"{recipe.backbone} starts from random weights: pretrained ones cannot be downloaded and are not in the extra "
+        f"offline. Set {option('weights', 'FILE')} or {option('backbone', 'lite0')}; {option('pretrained', False)} "
+        "accepts random weights."
+    )
 
 
 def _open(data: str, labels: Source | None, split: str | None) -> tuple[PhotoSet, list[str]]:
