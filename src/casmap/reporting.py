@@ -75,3 +75,22 @@ def duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"
     return f"{seconds:.0f} seconds" if seconds >= 1.5 else "a second"
+
+
+def whole_minutes(seconds: float) -> int:
+    """The smallest whole number of minutes, at least 1, into which these seconds fit.
+
+    >>> whole_minutes(56), whole_minutes(61)
+    (1, 2)
+    """
+    return max(1, -int(-seconds // 60))
+
+
+def ordinal(number: int) -> str:
+    """A number as a place in a sequence.
+
+    >>> ordinal(2), ordinal(6), ordinal(11), ordinal(21), ordinal(113)
+    ('2nd', '6th', '11th', '21st', '113th')
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

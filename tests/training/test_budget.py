@@ -39,7 +39,7 @@ def test_for_a_folder_of_pngs_every_option_is_chosen_and_explained(tmp_path, mak
     assert first_steps.startswith("first_steps = 200: training steps of f(0), the initial classifier")
     assert steps.startswith("steps = 200: steps of Algorithm 1, ")
     assert steps.endswith("(the minimum)")  # no time limit that the run might not keep
-    assert "L100 keeps the classifier of every 100th step (here one step in 6: period=6)" in thinning
+    assert "earlier classifiers that also score the masks; every 6th is kept (period=6)" in thinning
     assert area.startswith("area = 0.5: share of a photo")
 
 
@@ -317,7 +317,7 @@ def test_a_recipe_fits_into_the_minutes(monkeypatch, minutes) -> None:
 
 def test_minutes_that_are_too_few_are_one_sentence(monkeypatch) -> None:
     monkeypatch.setattr(budget, "time_step", lambda recipe, classes: StepTimes(4.0, 1.0, 3.0, 1.0))
-    with pytest.raises(UserError, match=r"These photos need about .* on this machine: set minutes to more"):
+    with pytest.raises(UserError, match=r"These photos need about .* on this machine: set minutes to at least 17"):
         choose(Many(), CPU, minutes=1)
 
 

@@ -97,7 +97,7 @@ def test_the_steps_fit_into_the_minutes(timed) -> None:
     seconds = estimated_seconds(recipe, len(photos), times)
     assert seconds <= 900 < seconds + times.second_stage_step
     assert lines[-1].endswith("(as many as fit into 15 minutes)")
-    with pytest.raises(UserError, match=r"need about .* minutes on this machine: set minutes to more"):
+    with pytest.raises(UserError, match=r"need about .* minutes on this machine: set minutes to at least"):
         choose_from_shipped(photos, CPU, minutes=1)
 
 

@@ -84,7 +84,7 @@ def test_the_run_fits_into_the_minutes(timed) -> None:
         assert estimated_seconds(recipe, len(photos), times) <= 60 * minutes
         assert recipe.steps >= SETTLED
     assert recipe.first_steps < SCANS.first_steps
-    with pytest.raises(UserError, match=r"need about .* on this machine: set minutes to more"):
+    with pytest.raises(UserError, match=r"need about .* on this machine: set minutes to at least 4"):
         choose_unlike(photos, CPU, 1)
 
 

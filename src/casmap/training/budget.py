@@ -20,7 +20,7 @@ from casmap.models.class_activation import class_activation
 from casmap.models.classifier import Classifier, find_device, to_device
 from casmap.models.decoder import Decoder
 from casmap.models.network import SaliencyNetwork
-from casmap.reporting import SILENT, Reporter, duration
+from casmap.reporting import SILENT, Reporter, duration, ordinal, whole_minutes
 from casmap.training.algorithm import casm
 from casmap.training.head import HEAD_PHOTOS, has_linear_head
 from casmap.training.held_out import FEWEST
@@ -147,8 +147,8 @@ def choose(
         if size > SMALLEST and "size" not in changes:
             return choose(photos, changes, reporter, minutes, size - 32)
         raise UserError(
-            f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to more, or leave it "
-            "out."
+            f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to at least "
+            f"{whole_minutes(needed)}, or leave it out."
         )
     weights = "pretrained weights" if pretrained else "random weights"
     if not pretrained and changes.get("pretrained", True):
@@ -167,14 +167,15 @@ def _explain(recipe: Recipe, reasons: dict[str, str], changes: dict[str, Any]) -
         "first_steps": f"training steps of {f0}" if recipe.first_steps else f"fit only the last layer of {f0}",
         "first_if_better": "train only the last layers of f(0), if its head alone is not good; keep the better of both",
         "steps": "steps of Algorithm 1, which trains the classifier and the mapping in turn",
-        "thinning": "earlier classifiers that the masks must mislead too",
+        "thinning": "earlier classifiers that also score the masks",
     }
     if not (recipe.first_if_better and recipe.first_steps):
         del meanings["first_if_better"]
     if (every := recipe.thinning.removeprefix("L")).isdecimal():
-        meanings["thinning"] += f"; {recipe.thinning} keeps the classifier of every {every}th step"
-        often = "every step" if recipe.period == 1 else f"one step in {recipe.period}"
-        reasons["thinning"] = f"here {often}: {option('period', recipe.period)}" if recipe.period else ""
+        kept = recipe.period or int(every)
+        often = "each" if kept == 1 else f"every {ordinal(kept)}"
+        meanings["thinning"] += f"; {often} is kept"
+        reasons["thinning"] = option("period", recipe.period) if recipe.period else ""
     if recipe.area is None:
         meanings["lambda_r"] = "weight of a mask's area; a higher weight makes smaller masks"
     else:

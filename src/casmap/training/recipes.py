@@ -67,7 +67,7 @@ class Recipe:
     area: float | None = _option(
         None, "adjust lambda_R so that the masks of Algorithm 1 cover this share of the pixels, e.g. 0.5", 0.01, 0.99)
 
-    epochs: int = _option(70, "epochs of Algorithm 1; ignored if steps is set", 1, 10**6)
+    epochs: int = _option(70, "epochs of Algorithm 1; ignored with --steps", 1, 10**6)
     epoch_share: float = _option(0.2, "share of the photos, drawn at random, in each epoch", 1e-6, 1)
     steps: int | None = _option(None, "steps of Algorithm 1 (default: computed from the epochs)", 1, 10**9)
     batch: int = _option(128, "photos in a batch", 2, 10**6)
@@ -100,18 +100,19 @@ class Recipe:
     masks_from: str | None = _option(
         None, "skip Algorithm 1: the second stage uses the masks of this mapping (shipped: casmap's own)")
     from_scratch: bool = _option(
-        True, "start the second stage from a random decoder (default of recipes), not from the shipped mapping's")
+        True, "run Algorithm 1 and train a new decoder; do not start from the shipped mapping (default of recipes: on)")
     cam_scales: int = _option(
-        1, "number of image sizes whose class activation maps are averaged: cam_size, each next smaller by √2", 1, 5)
+        1, "number of image sizes whose class activation maps are averaged: --cam-size, and each smaller by √2", 1, 5)
     second_stage_rounds: int = _option(
         1, "rounds of the second stage; each further round learns the masks of the previous one (self-training)", 1, 9)
     algorithm_size: int | None = _option(
         None, "side of the images in Algorithm 1, if smaller than size and a second stage follows", 32, 2048)
 
     first_steps: int | None = _option(
-        None, "steps of training f(0), the initial classifier (0: only fit its head; default: first_epochs)", 0, 10**9)
+        None, "steps of training f(0), the initial classifier (0: only fit its head; default: by --first-epochs)", 0,
+        10**9)
     first_if_better: bool = _option(
-        False, "first_steps only if the head alone is not good: then keep the better of both, by their accuracy on a "
+        False, "--first-steps only if the head alone is not good: then keep the better of both, by their accuracy on a "
         "held-out fifth")
     first_epochs: int = _option(90, "epochs (of all photos) of training f(0)", 1, 10**6)
     first_lr: float = _option(1e-3, "maximum learning rate of f(0)", 0, 100)

@@ -15,7 +15,7 @@ from casmap.inference.mapper import SHIPPED
 from casmap.models.backbones import weights_reachable
 from casmap.models.classifier import find_device
 from casmap.models.onnx_network import load_onnx
-from casmap.reporting import SILENT, Reporter, duration
+from casmap.reporting import SILENT, Reporter, duration, whole_minutes
 from casmap.training.budget import StepTimes, estimated_seconds, time_training
 from casmap.training.recipes import SEEDS, Recipe
 
@@ -54,9 +54,13 @@ def why_from_scratch(photos: PhotoSet, changes: dict[str, Any]) -> str | None:
 
 
 def choose_from_shipped(
-    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT
-) -> tuple[Recipe, list[str], StepTimes]:
-    """A recipe that starts from the shipped mapping and fits into the time, a line about each option, and times."""
+    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT,
+    spent: float = 0.0,
+) -> tuple[Recipe, list[str], StepTimes]:  # fmt: skip
+    """A recipe that starts from the shipped mapping and fits into the time, a line about each option, and times.
+
+    spent: seconds of the user's minutes that are no longer among `minutes`.
+    """
     about = load_onnx(SHIPPED).about
     recipe = ADAPT.replace(**{"backbone": about["backbone"], "size": about["size"]} | changes)
     limit = TIME_LIMIT if minutes is None else 60 * minutes
@@ -66,8 +70,11 @@ def choose_from_shipped(
         fixed = estimated_seconds(recipe, len(photos), times) - steps * times.second_stage_step
         fitting = int((limit - fixed) / times.second_stage_step)
         if fitting < MIN_STEPS and minutes is not None:
-            needed = duration(fixed + MIN_STEPS * times.second_stage_step)
-            raise UserError(f"These photos need about {needed} on this machine: set {option('minutes')} to more.")
+            needed = fixed + MIN_STEPS * times.second_stage_step
+            raise UserError(
+                f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to at least "
+                f"{whole_minutes(spent + needed)}."
+            )
         if fitting < steps:
             steps, reason = max(MIN_STEPS, fitting), f"as many as fit into {limit / 60:g} minutes"
         recipe = recipe.replace(second_stage_steps=steps)

@@ -182,13 +182,14 @@ def _shipped_or_unlike(
     """
     begun = time.monotonic()
     fit = measure_fit(photos, changes.get("seed", 0), changes.get("device", "auto"), reporter)
+    spent = time.monotonic() - begun
     if minutes is not None:
-        minutes -= (time.monotonic() - begun) / 60
+        minutes -= spent / 60
     if fit is not None:
         reporter.message(f"The shipped mapping {'fits' if fit.fits else 'does not fit'} these photos: {fit}.")
     if fit is None or fit.fits or changes.get("from_scratch") is False or changes.get("start_share"):
-        return choose_from_shipped(photos, changes, minutes, reporter)
-    return choose_unlike(photos, changes, minutes, reporter)
+        return choose_from_shipped(photos, changes, minutes, reporter, spent)
+    return choose_unlike(photos, changes, minutes, reporter, spent)
 
 
 def _check(recipe_name: Source | None, options: dict[str, Any]) -> None:

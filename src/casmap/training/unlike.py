@@ -9,7 +9,7 @@ from typing import Any
 
 from casmap.data.photos import PhotoSet
 from casmap.errors import UserError, option
-from casmap.reporting import SILENT, Reporter, duration
+from casmap.reporting import SILENT, Reporter, duration, whole_minutes
 from casmap.training.budget import (
     SHORT_LIMIT,
     SIZE_PHOTOS,
@@ -27,11 +27,12 @@ SMALLEST = 96
 
 
 def choose_unlike(
-    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT
-) -> tuple[Recipe, list[str], StepTimes]:
+    photos: PhotoSet, changes: dict[str, Any], minutes: float | None = None, reporter: Reporter = SILENT,
+    spent: float = 0.0,
+) -> tuple[Recipe, list[str], StepTimes]:  # fmt: skip
     """The recipe scans with `changes`, cut to fit into the time, a line about each option, and the times of its steps.
 
-    minutes: default 20.
+    minutes: default 20. spent: seconds of the user's minutes that are no longer among them.
     """
     side = int(statistics.median(min(photos.image(i).shape[:2]) for i in spread_indices(photos, SIZE_PHOTOS)))
     sizes = [size for size in (SCANS.size, 160, SMALLEST) if size <= max(side, SMALLEST)]
@@ -48,8 +49,8 @@ def choose_unlike(
                 return recipe, _explain(recipe, changes, side, share), times
     if minutes is not None:
         raise UserError(
-            f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to more, or leave it "
-            "out."
+            f"These photos need about {duration(needed)} on this machine: set {option('minutes')} to at least "
+            f"{whole_minutes(spent + needed)}, or leave it out."
         )
     return recipe, _explain(recipe, changes, side, share), times
 
