@@ -165,4 +165,4 @@ def test_a_failed_verdict_is_repeated_before_the_start(photos, tmp_path) -> None
     (tmp_path / OPTIONS).write_text("[]")  # ends the run before Ray starts
     with pytest.raises(UserError, match="is damaged"):
         extract_on_ray(photos, mapping=tmp_path / "failed.onnx", out=tmp_path, reporter=Noting())
-    assert said == ["The verdict on this mapping, when it was trained, is failed: It misses."]
+    assert said == ["This mapping has the verdict failed: It misses."]

@@ -182,7 +182,7 @@ def test_a_failed_verdict_is_repeated(clip, tmp_path) -> None:
     failed = {"verdict": {"verdict": "failed", "reasons": ["It misses."]}}
     mapper = casmap.SaliencyMapper(shipped.network, shipped.size, shipped.about | failed)
     extract_video(clip, mapping=mapper, out=tmp_path, every=9, views=["mask"], reporter=Noting())
-    assert said == ["The verdict on this mapping, when it was trained, is failed: It misses."]
+    assert said == ["This mapping has the verdict failed: It misses."]
 
 
 def test_its_masks_are_not_taken_for_photos(clip, tmp_path) -> None:

@@ -160,7 +160,7 @@ def test_empty_masks_end_with_3_and_extract_repeats_it(casmap, trained, tmp_path
     assert "Held out for the verdict (--held-out): 12 photos; for training: 108." in done.said
     done = casmap("extract", folder / "photos" / "ant", "--mapping", tmp_path / "run" / "mapping.safetensors")
     assert done.code == 0
-    assert "The verdict on this mapping, when it was trained, is failed: " in " ".join(done.said.split())
+    assert "This mapping has the verdict failed: " in " ".join(done.said.split())
 
 
 @pytest.mark.parametrize("damaged", [None, 3, {}, {"verdict": "perfect"}, {"verdict": ["good"]}])

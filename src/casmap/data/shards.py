@@ -67,7 +67,7 @@ def _write_shards(photos: PhotoFolder, out: Path, megabytes: float, reporter: Re
 
     places: list[tuple[int, int, int]] = []
     number = shard = 0
-    with reporter.progress("packing", len(photos)) as advance:
+    with reporter.progress("Packing photos", len(photos)) as advance:
         while number < len(photos):
             with whole_file(out / shard_name(shard)) as temporary:
                 with webdataset.TarWriter(str(temporary)) as writer:

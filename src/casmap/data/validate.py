@@ -70,7 +70,7 @@ def check(photos: PhotoSet, *, reporter: Reporter = SILENT) -> Report:
     (True, {'class-00': 2, 'class-01': 1}, 3)
     """
     checks: list[_PhotoCheck] = []
-    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("checking", len(photos)) as advance:
+    with ThreadPoolExecutor(THREADS) as pool, reporter.progress("Checking photos", len(photos)) as advance:
         for at in range(0, len(photos), AT_ONCE):
             for one in pool.map(partial(_check_photo, photos), range(at, min(at + AT_ONCE, len(photos)))):
                 checks.append(one)

@@ -43,7 +43,7 @@ def write_photos(photos: PhotoSet, out: Path, *, reporter: Reporter = SILENT) ->
 def _write_photos(photos: PhotoSet, out: Path, reporter: Reporter) -> WrittenPhotos:
     written = WrittenPhotos(out / "photos", out / "boxes.csv", out / "masks", out / "parts")
     lines = ["file,width,height,xmin,ymin,xmax,ymax"]
-    for index, name in enumerate(reporter.track(photos.names, "writing")):
+    for index, name in enumerate(reporter.track(photos.names, "Writing photos")):
         image, annotation = photos.image(index), photos.annotation(index)
         write_whole(written.photos / name, encode_png(image))
         if annotation is None:

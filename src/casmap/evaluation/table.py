@@ -164,7 +164,9 @@ def compare(
         many = f"{len(left_out)} of {len(photos)}"
         reporter.warning(f"Photos without a box or mask, left out: {many}, the first {photos.names[left_out[0]]}.")
     truths: dict[Policy, Predictions] = {}  # those of the first mapper, without its masks
-    with reporter.progress("evaluating", (2 if brief else 4) * len(measured) * len(mappers)) as advance:
+    with reporter.progress(
+        "Evaluating photos under each protocol", (2 if brief else 4) * len(measured) * len(mappers)
+    ) as advance:
 
         def masks_of(name: str, system: System, policy: Policy, threshold: Threshold = PAPER) -> Predictions:
             if name in mappers:

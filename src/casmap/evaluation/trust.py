@@ -125,12 +125,14 @@ def measure(
         return of
 
     controls = [name for name in CONTROLS if len(masks) > 1 or name != EXCHANGED]
-    logits = compare(np.arange(len(images)), masks, reporter.track([OWN, *controls], "comparing masks"))
+    logits = compare(np.arange(len(images)), masks, reporter.track([OWN, *controls], "Comparing kinds of masks"))
     agreement = None
     if shipped is not None:
         few = spread(len(images), MOST_AGREEMENT)
         others = _shipped_masks(shipped, photos, chosen[few], images[few])
-        of_others = compare(few, others, reporter.track([OWN, *controls], "comparing shipped masks"))
+        of_others = compare(
+            few, others, reporter.track([OWN, *controls], "Comparing kinds of the shipped mapping's masks")
+        )
         gains = evidence_gains(_each(of_others, lambda logits: target_probability(logits, targets[few])))
         control = max(mean_iou(CONTROLS[name](masks[few]), others).value for name in controls)
         agreement = ShippedAgreement(mean_iou(masks[few], others), control, len(few), gains)
@@ -169,17 +171,19 @@ def _map(
 ) -> tuple[Indices, Images, BinaryMasks, npt.NDArray[np.float32]]:
     """The photos that can be read: indices, images at the network's size (N, S, S, 3), binary masks, small masks."""
     read, images, binary, small = [], [], [], []
-    for start in reporter.track(range(0, len(chosen), BATCH), "mapping"):
-        batch = []
-        for index in chosen[start : start + BATCH]:
-            with suppress(UnreadableImage):
-                batch.append(resize(photos.image(int(index)), mapper.size, "squash"))
-                read.append(index)
-        for image, mask in zip(batch, mapper.masks(np.stack(batch))[0] if batch else (), strict=True):
-            fitted = fit_mask(mask, image, image, mapper.edges)
-            images.append(image)
-            binary.append(Threshold().binary(fitted))
-            small.append(cv2.resize(fitted, (SMALL, SMALL), interpolation=cv2.INTER_AREA))
+    with reporter.progress("Mapping photos", len(chosen)) as advance:
+        for start in range(0, len(chosen), BATCH):
+            batch = []
+            for index in chosen[start : start + BATCH]:
+                with suppress(UnreadableImage):
+                    batch.append(resize(photos.image(int(index)), mapper.size, "squash"))
+                    read.append(index)
+            for image, mask in zip(batch, mapper.masks(np.stack(batch))[0] if batch else (), strict=True):
+                fitted = fit_mask(mask, image, image, mapper.edges)
+                images.append(image)
+                binary.append(Threshold().binary(fitted))
+                small.append(cv2.resize(fitted, (SMALL, SMALL), interpolation=cv2.INTER_AREA))
+            advance(len(chosen[start : start + BATCH]))
     if not read:
         raise UserError("None of the photos on which the masks are measured can be read.")
     return np.array(read), np.stack(images), np.stack(binary), np.stack(small).astype(np.float32)

@@ -97,7 +97,7 @@ def extract(
             reporter.message(f"Continuing a stopped run: {len(maps.lines)} of {len(paths)} maps exist.")
         save = partial(save_map, maps=maps, views=views, cut=cut)
         whole = not set(views) <= {"mask", "overlay"}
-        with Pipeline(left, mapper, save, batch, whole, window, "extracting", reporter, opener) as pipeline:
+        with Pipeline(left, mapper, save, batch, whole, window, "Extracting photos", reporter, opener) as pipeline:
             try:
                 for done in pipeline:
                     maps.keep(done.made)

@@ -233,7 +233,7 @@ class SaliencyMapper:
             return None
         reasons = judged.get("reasons")
         first = f": {reasons[0]}" if isinstance(reasons, list) and reasons else "."
-        return f"The verdict on this mapping, when it was trained, is {judged['verdict']}{first}"
+        return f"This mapping has the verdict {judged['verdict']}{first}"
 
     def __repr__(self) -> str:
         backbone = self.about.get("backbone", "?")

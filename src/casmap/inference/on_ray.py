@@ -67,7 +67,7 @@ def extract_on_ray(
                     max_task_retries=RETRIES,
                     compute=ray.data.ActorPoolStrategy(size=min(workers or cores(), len(items))),
                 )  # fmt: skip
-                with reporter.progress("extracting", sum(len(parts[number]) for number in missing)) as advance:
+                with reporter.progress("Extracting photos", sum(len(parts[number]) for number in missing)) as advance:
                     for row in made.iter_rows():
                         advance(row["photos"])
             finally:

@@ -51,7 +51,7 @@ class Pipeline(Generic[T]):
 
     def __init__(
         self, paths: list[Path], mapper: SaliencyMapper, finish: Callable[[Mapped], T], batch: int = BATCH,
-        whole: bool = True, window: Window | None = None, label: str = "mapping", reporter: Reporter = SILENT,
+        whole: bool = True, window: Window | None = None, label: str = "Mapping photos", reporter: Reporter = SILENT,
         opener: PhotoOpener | None = None,
     ) -> None:  # fmt: skip
         self.paths, self.mapper, self.finish, self.batch = paths, mapper, finish, batch

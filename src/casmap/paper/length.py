@@ -137,7 +137,7 @@ def measure(
         "total variation": total_variation(masks), "mask entropy": mask_entropy(masks), "mean mask": mean_mask(masks),
     }  # fmt: skip
     correct = {version: np.zeros(len(crops)) for version in (WHOLE, *VERSIONS)}
-    for at in reporter.track(everything if classifiers else (), "classifiers that took no part"):
+    for at in reporter.track(everything if classifiers else (), "Batches, classifiers that took no part"):
         batch = slice(at, at + BATCH)
         for _, version, logits in logits_of_versions(classifiers, crops.images[batch], binary[batch]):
             correct[version][batch] += (logits.argmax(axis=1) == crops.labels[batch]) / len(classifiers)

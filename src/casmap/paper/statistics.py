@@ -40,7 +40,7 @@ def run_statistics(setting: Setting, *, mappings: Files = None, out: Path, repor
 def measure(mapper: SaliencyMapper, photos: PhotoSet, reporter: Reporter) -> dict[str, Any]:
     """Total variation, entropy and mean of the mask of each photo."""
     parts = []
-    for at in reporter.track(range(0, len(photos), BATCH), "masks"):
+    for at in reporter.track(range(0, len(photos), BATCH), "Batches of masks"):
         images = [photos.image(index) for index in range(at, min(at + BATCH, len(photos)))]
         masks, _ = mapper.masks(np.stack([resize(image, mapper.size, "crop") for image in images]))
         parts.append(np.stack([total_variation(masks), mask_entropy(masks), mean_mask(masks)]))

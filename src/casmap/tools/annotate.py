@@ -94,8 +94,8 @@ def annotate(
             made = _by_maps(find_maps(Path(maps), names), paths, label, opener, reporter)
         loose = [name for name in names.values() if len(name.parts) == 1]
         if classes == "folder" and loose:
-            many = counted(len(loose), "photo")
-            reporter.message(f"{many} directly in {base}, in no class folder: class {UNNAMED!r}.")
+            text = "is in no class folder and gets" if len(loose) == 1 else "are in no class folder and get"
+            reporter.message(f"{counted(len(loose), 'photo')} {text} the class {UNNAMED!r}.")
         if classes == "folder":
             tell_of_nested_folders(names.values(), reporter)
         labelled: list[Labelled] = []
@@ -117,7 +117,7 @@ def check_options(format: str, options: WriteOptions) -> None:
     for entry in fields(options):
         if getattr(options, entry.name) != entry.default and entry.name not in own:
             others = ", ".join(name for name in FORMATS if entry.name in FORMATS[name].options)
-            raise UserError(f"The format {format} has no {option(entry.name)}, an option of {others}: leave it out.")
+            raise UserError(f"{option(entry.name)} works only with {option('format')} {others}, not with {format}.")
 
 
 def _by_mapping(
@@ -126,7 +126,7 @@ def _by_mapping(
     """Yield the photos with the objects that a mapping finds, and a sentence for each that cannot be read."""
     with Pipeline(
         paths, mapper, lambda found: label(Path(str(found.source)), found.full_mask(), found.label),
-        whole=False, label="annotating", reporter=reporter, opener=opener,
+        whole=False, label="Annotating photos", reporter=reporter, opener=opener,
     ) as pipeline:  # fmt: skip
         for done in pipeline:
             yield from done.made
@@ -138,7 +138,7 @@ def _by_maps(
 ) -> Iterator[Labelled | str]:
     """Yield the photos with the objects of maps that another program made, and a sentence for each problem."""
     yield from found.problems
-    for path in reporter.track([path for path in paths if path in found.files], "annotating"):
+    for path in reporter.track([path for path in paths if path in found.files], "Annotating photos"):
         try:
             size = image_size(path)
             if size is None:  # opened, it says why

@@ -141,19 +141,21 @@ def check_photos(
     correct: dict[str, dict[str, list[Floats]]] = {name: {v: [] for v in (WHOLE, *VERSIONS)} for name in classifiers}
     confidence: dict[str, list[Floats]] = {version: [] for version in (WHOLE, *VERSIONS)}
     small, pixels = [], []
-    for at in reporter.track(range(0, len(photos), BATCH), "checking"):
-        chosen = list(range(at, min(at + BATCH, len(photos))))
-        images = np.stack([resize(photos.image(index), mapper.size, "squash") for index in chosen])
-        decoded, own_logits = mapper.masks(images)
-        masks = np.stack([fit_mask(*one, mapper.edges) for one in zip(decoded, images, images, strict=True)])
-        small += [cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA) for mask in masks]
-        pixels += [int(strokes(image).sum()) for image in images]
-        own_target = own_logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
-        for name, version, logits in logits_of_versions(classifiers, images, Threshold().binary(masks)):
-            target = own_target if name == OWN else photos.labels[chosen]
-            correct[name][version].append((logits.argmax(axis=1) == target).astype(np.float64))
-            if name == OWN:
-                confidence[version].append(target_probability(logits, own_target))
+    with reporter.progress("Checking photos", len(photos)) as advance:
+        for at in range(0, len(photos), BATCH):
+            chosen = list(range(at, min(at + BATCH, len(photos))))
+            images = np.stack([resize(photos.image(index), mapper.size, "squash") for index in chosen])
+            decoded, own_logits = mapper.masks(images)
+            masks = np.stack([fit_mask(*one, mapper.edges) for one in zip(decoded, images, images, strict=True)])
+            small += [cv2.resize(mask, (SMALL, SMALL), interpolation=cv2.INTER_AREA) for mask in masks]
+            pixels += [int(strokes(image).sum()) for image in images]
+            own_target = own_logits.argmax(axis=1) if numbers is None else numbers[photos.labels[chosen]]
+            for name, version, logits in logits_of_versions(classifiers, images, Threshold().binary(masks)):
+                target = own_target if name == OWN else photos.labels[chosen]
+                correct[name][version].append((logits.argmax(axis=1) == target).astype(np.float64))
+                if name == OWN:
+                    confidence[version].append(target_probability(logits, own_target))
+            advance(len(chosen))
     return CheckResult(
         list(photos.names), photos.labels, list(photos.classes),
         {name: {version: np.concatenate(parts) for version, parts in of.items()} for name, of in correct.items()},

@@ -58,7 +58,7 @@ def measure_judged(
     known = all(photos.annotation(index) is not None for index in chosen)
     squares: dict[int, list[Image]] = {side: [] for side in (size, *(mapper.size for mapper in mappers.values()))}
     boxes: list[Floats] = []
-    for index in reporter.track(chosen, "reading"):
+    for index in reporter.track(chosen, "Reading photos"):
         photo = photos.image(index)
         for side, of in squares.items():
             of.append(resize(photo, side, "squash"))
@@ -76,7 +76,7 @@ def measure_judged(
     systems: dict[str, Callable[[], Floats]] = {name: partial(extracted, mapper) for name, mapper in mappers.items()}
     systems |= {GAUSSIAN: lambda: gaussian_system(images)[0], RANDOM: lambda: random_system(images)[0]}
     rows = []
-    with reporter.progress(f"judging by {judge.name}", len(systems) * len(images)) as advance:
+    with reporter.progress(f"Judging masks by {judge.name}", len(systems) * len(images)) as advance:
         for name, system in systems.items():
             masks = system()
             rows.append(measure_fidelity(name, masks, images, targets, judge, boxes or None, Threshold(), advance))

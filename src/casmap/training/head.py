@@ -72,18 +72,18 @@ class HeadInputs:
 
 def head_inputs(
     classifier: Classifier, photos: PhotoSet, size: int, device: torch.device, reporter: Reporter = SILENT,
-    label: str = "Fitting the head of f(0)",
+    label: str = "Fitting the head of f(0) on photos",
 ) -> HeadInputs:  # fmt: skip
     """The inputs of the head for at most 10,000 photos; one in five of each class is held out. label: of the bar."""
     chosen, ranks = _balanced_sample(photos.labels, HEAD_PHOTOS)
     to_device(classifier, device).eval()
     computed = []
-    with torch.no_grad(), reporter.progress(label, -(-len(chosen) // BATCH), lasting=True) as advance:
+    with torch.no_grad(), reporter.progress(label, len(chosen), lasting=True) as advance:
         for _, (arrays,) in whole_photos(photos, chosen, (size,), BATCH):
             images = normalised(arrays, classifier.mean, classifier.std).to(device)
             *_, last = classifier.forward_features(images)
             computed.append(classifier.network.forward_head(last, pre_logits=True))
-            advance()
+            advance(len(arrays))
     features = torch.cat(computed)
     scale = float(features.std().clamp_min(1e-6))
     labels = torch.from_numpy(photos.labels[chosen]).to(device)

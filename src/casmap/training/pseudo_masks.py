@@ -69,7 +69,7 @@ class PseudoMasks:
         """Make the masks of whole photos; a resumed run makes only the files that are missing."""
         starts, grid = range(0, len(self.wanted), FILE), GRIDS[run.recipe.pseudo_masks]
         masks_of: Callable[[Indices], Tensor] | None = None
-        with run.reporter.progress("Making pseudo-masks", len(starts), lasting=True) as advance:
+        with run.reporter.progress("Making pseudo-masks of photos", len(self.wanted), lasting=True) as advance:
             for start in starts:
                 chosen, path = self.wanted[start : start + FILE], self.folder / f"{start // FILE:06}.npy"
                 if not (run.resumed and path.exists()):
@@ -82,7 +82,7 @@ class PseudoMasks:
                     if masks.dtype != np.uint8 or masks.shape != (len(chosen), grid, grid):
                         raise ValueError("other masks")
                 self._files.append(masks)
-                advance()
+                advance(len(chosen))
         return self
 
     def _maker(

@@ -62,7 +62,7 @@ def measure_fit(photos: PhotoSet, seed: int = 0, device: str = "auto", reporter:
     sample = few_of_each(of_classes(photos, [photos.classes[label] for label in spread]), of_each, seed)
     encoder = Classifier(start.backbone, len(sample.classes))
     load_shipped_encoder(encoder, sample)
-    inputs = head_inputs(encoder, sample, start.size, where, reporter, "Trying the shipped mapping")
+    inputs = head_inputs(encoder, sample, start.size, where, reporter, "Trying the shipped mapping on photos")
     if inputs.held_out.sum() < FEWEST:
         return None
     inputs.fit(encoder, everything=False)
