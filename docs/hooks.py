@@ -56,6 +56,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Replace `<!-- help: NAME -->`, `<!-- modules -->`, `<!-- recipe -->` and `<!-- page -->` by what they name."""
     if page.file.src_uri in WIDE:
         page.meta["hide"] = ["toc"]
+    for source, name in PAGES.items():  # links that work in a clone, too
+        markdown = markdown.replace(f"](../{source}", f"]({name}")
     markdown = HELP.sub(lambda found: options(found[1]), markdown)
     for name, table in (("modules", modules), ("recipe", recipe), ("page", frame)):
         marker = f"<!-- {name} -->"

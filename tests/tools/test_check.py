@@ -92,7 +92,7 @@ def test_a_mask_beside_the_evidence_is_complained_of() -> None:
     found = checked(1)
     assert found.confidence["inpainted"].min() > 0.9
     told = " ".join(found.warnings)
-    assert "still recognizes 100% of the photos" in told
+    assert "still recognises 100% of the photos" in told
     assert "at the top right" in told
 
 

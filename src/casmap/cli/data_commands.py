@@ -57,7 +57,7 @@ def scenes(
     out: Annotated[Path, typer.Argument(help="folder to write to")],
     options: Annotated[str, typer.Option(help="e.g. photos=400,classes=40,seed=3,variant=twins")] = "photos=400",
 ) -> None:
-    """Write synthetic scenes as photos in class folders, with boxes, masks and masks of the sufficient parts."""
+    """Write generated scenes as photos in class folders, with boxes, masks and masks of the sufficient parts."""
     from casmap.data.sources import open_photos
     from casmap.data.write import write_photos
 

@@ -25,7 +25,7 @@ def extract(
         bool, typer.Option("--everything", help="also write masked-in, masked-out and inpainted images, and cutouts")
     ] = False,
     cutout: Annotated[
-        bool, typer.Option("--cutout", help="also write the object of each photo on a transparent background")
+        bool, typer.Option("--cutout", help="also write the largest object of each photo on a transparent background")
     ] = False,
     overlay: Annotated[bool, typer.Option(help="write an overlay next to each mask")] = True,
     threshold: Threshold = None,

@@ -117,7 +117,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="print JSON")] = Fa
 
 
 def demo(out: Out = Path("demo"), seed: Annotated[int, typer.Option(min=0, help="random seed")] = 0) -> None:
-    """Train CASM and Baseline on bundled data, extract, evaluate, and write a report."""
+    """Train CASM and Baseline on generated scenes, extract, evaluate, and write a report."""
     from casmap.tools.demo import run_demo
 
     found = run_demo(out=out, seed=seed, reporter=reporter)

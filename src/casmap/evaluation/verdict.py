@@ -165,7 +165,7 @@ def _about_classifier(accuracy: Mapping[str, float]) -> list[str]:
     """Doubts from the accuracy of the classifier on whole, masked-in and inpainted photos."""
     found = []
     if accuracy[WHOLE] < RECOGNISED:
-        found.append(f"The classifier recognizes only {accuracy[WHOLE]:.0%} of the whole photos: it can hardly judge.")
+        found.append(f"The classifier recognises only {accuracy[WHOLE]:.0%} of the whole photos: it can hardly judge.")
     if accuracy[MASKED_IN] < SUFFICIENT * accuracy[WHOLE]:
         found.append(
             f"From the masked-in photos the classifier is correct in {accuracy[MASKED_IN]:.0%}, from whole photos in "
@@ -173,7 +173,7 @@ def _about_classifier(accuracy: Mapping[str, float]) -> list[str]:
         )
     if accuracy[INPAINTED] > accuracy[WHOLE] / 2:
         found.append(
-            f"With the masked pixels inpainted the classifier still recognizes {accuracy[INPAINTED]:.0%} of "
+            f"With the masked pixels inpainted the classifier still recognises {accuracy[INPAINTED]:.0%} of "
             "the photos: much of the evidence lies outside the masks."
         )
     return found
