@@ -147,7 +147,7 @@ def test_without_a_command_help_is_printed(fresh):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("extract", "Missing argument 'photos'. See casmap extract --help."),
+        ("extract", "Missing argument 'PHOTOS'. See casmap extract --help."),
         ("extract a.jpg --threshold 2", "--threshold must be at most 1, not 2."),
         ("extract a.jpg --threshold -1", "--threshold must be at least 0, not -1."),
         ("extract a.jpg --alpha much", "--alpha must be a number, not much."),

@@ -37,7 +37,7 @@ def check_data(
 @data.command("shard")
 def shard_data(
     data: Data,
-    out: Annotated[Path, typer.Argument(help="folder to write to")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="folder to write to")],
     boxes: Labels = None,
     split: Split = None,
     megabytes: Annotated[int, typer.Option(min=1, help="approximate size of a shard, in MB")] = 256,
@@ -54,7 +54,7 @@ def shard_data(
 
 
 def scenes(
-    out: Annotated[Path, typer.Argument(help="folder to write to")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="folder to write to")],
     options: Annotated[str, typer.Option(help="e.g. photos=400,classes=40,seed=3,variant=twins")] = "photos=400",
 ) -> None:
     """Write generated scenes as photos in class folders, with boxes, masks and masks of the sufficient parts."""

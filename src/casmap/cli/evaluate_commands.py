@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from casmap.cli.console import console, reporter
-from casmap.cli.options import Boxes, Data, Mapping, Mappings, Masks, Out, Parts, Split
+from casmap.cli.options import DATA, Boxes, Data, Mapping, Mappings, Masks, Out, Parts, Split
 from casmap.cli.tables import print_check, print_correction, print_fidelity, print_rows
 from casmap.errors import UserError
 from casmap.io.atomic import write_whole
@@ -20,12 +20,12 @@ Fidelity = Annotated[
     ),
 ]
 
-# One value; two in the form of 0.1.0, MAPPING PHOTOS.
+# One value; two in the form of 0.1.0, MAPPING DATA. typer therefore adds ... to the name.
 Photos = Annotated[
     list[str],
     typer.Argument(
-        metavar="PHOTOS",
-        help="a folder of class folders; an ILSVRC, Pascal VOC or COCO folder; or scenes[:options]",
+        metavar="DATA",
+        help=DATA,
         show_default=False,
     ),
 ]

@@ -17,16 +17,17 @@ RecipeName = Annotated[
     typer.Option(help="paper, quick, photos, seeds, scans, or a TOML or YAML file (default: chosen automatically)"),
 ]
 Out = Annotated[Path, typer.Option(help="folder to write to")]
-Data = Annotated[
-    str, typer.Argument(help="photos: a folder of class folders; an ILSVRC, VOC or COCO folder; or scenes[:options]")
-]
+DATA = "photos: a folder of class folders; an ILSVRC, VOC or COCO folder; or scenes[:options]"
+Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA)]
 Mappings = Annotated[
     list[Path] | None, typer.Option(help="mapping file; repeat the option for several (default: the shipped mapping)")
 ]
 Mapping = Annotated[
     Path | None, typer.Option(help="mapping file, .safetensors or .onnx (default: the shipped mapping)")
 ]
-Photos = Annotated[list[str], typer.Argument(help="photos, folders of photos, or patterns such as 'trip/*.jpg'")]
+Photos = Annotated[
+    list[str], typer.Argument(metavar="PHOTOS", help="photos, folders of photos, or patterns such as 'trip/*.jpg'")
+]
 Threshold = Annotated[
     float | None, typer.Option(min=0, max=1, help="the binary mask keeps m >= threshold (default: 0.5)")
 ]

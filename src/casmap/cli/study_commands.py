@@ -115,7 +115,8 @@ def study_table1(
 
 def shared_options(
     data: Annotated[
-        str | None, typer.Argument(help="photos to train on: a folder of photos, or scenes[:options] (default)")
+        str | None,
+        typer.Argument(metavar="DATA", help="photos to train on: a folder of photos, or scenes[:options] (default)"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="scenes and a small backbone (default)")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="the setting of the paper: ImageNet, ResNet-50")] = False,
@@ -250,7 +251,9 @@ def figure3(
 
 
 @study.command()
-def report(folder: Annotated[Path, typer.Argument(help="the --out folder of the studies")] = STUDIES) -> None:
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="the --out folder of the studies")] = STUDIES,
+) -> None:
     """Summarise all studies of a folder on one page: which conclusions of the paper hold."""
     from casmap.paper.report import run_report
 

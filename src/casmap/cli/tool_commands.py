@@ -82,7 +82,9 @@ def page(
 
 
 def export(
-    mapping: Annotated[Path, typer.Argument(help="mapping file written by casmap train (.safetensors)")],
+    mapping: Annotated[
+        Path, typer.Argument(metavar="MAPPING", help="mapping file written by casmap train (.safetensors)")
+    ],
     out: Annotated[Path | None, typer.Option(help="ONNX file to write (default: next to the mapping)")] = None,
     to: Annotated[
         Literal["onnx", "onnx-half"],
