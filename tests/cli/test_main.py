@@ -190,7 +190,12 @@ def test_a_wrong_argument_is_one_sentence_with_its_value(casmap, arguments, said
         ("data shard pets shards", "webdataset", "casmap data shard needs the extra 'scale'", ["scale"]),
         ("extract pets --ray", "ray", "casmap extract --ray needs the extra 'scale'", ["scale"]),
         ("extract pets --mapping {mapping}", "torch", "casmap extract with a .safetensors mapping", ["train"]),
-        ("evaluate pets --mapping {mapping}", "torch", "casmap evaluate with a .safetensors mapping", ["train"]),
+        (
+            "evaluate scenes:photos=2,size=32 --mapping {mapping}",
+            "torch",
+            "casmap evaluate with a .safetensors mapping",
+            ["train"],
+        ),
         ("serve --mapping {mapping}", "torch", "casmap serve with a .safetensors mapping", ["serve", "train"]),
     ],
 )

@@ -212,7 +212,7 @@ def print_rows(results: "Evaluation", everything: bool = False, console: Console
 
     everything: print all measures instead, under all four protocols.
     """
-    from casmap.evaluation.table import SHORT_NOTE, short_table
+    from casmap.evaluation.table import OM_NOTE, SHORT_NOTE, short_table
 
     if everything:
         _print_all(results, console)
@@ -220,6 +220,8 @@ def print_rows(results: "Evaluation", everything: bool = False, console: Console
     title = f"{counted(len(results.rows[0].values['LE']), 'photo')}; percent with 95 % intervals"
     console.print(table_of(title, *short_table(results), box=box.SIMPLE_HEAD, title_justify="left"))
     console.print(SHORT_NOTE)
+    if any("OM" in row.numbers for row in results.central_crop):
+        console.print(OM_NOTE)
 
 
 def _print_all(results: "Evaluation", console: Console) -> None:

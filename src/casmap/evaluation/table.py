@@ -53,9 +53,9 @@ SHORT_MEASURES = {
 SHORT_NOTE = (
     "As extracted: what casmap extract writes, the whole photo at threshold 0.5. Size: the share of the photo that "
     "the true box covers, and the number of photos. Paper's protocol: the central square, alpha = 1.\n"
-    "LE: share of photos whose box misses the object (IoU at most 0.5). OM: share with a wrong box or a wrong class; "
-    "only where the mapping knows the classes. F1: of the soft mask and the true box."
+    "LE: share of photos whose box misses the object (IoU at most 0.5). F1: of the soft mask and the true box."
 )
+OM_NOTE = "OM: share of photos with a wrong box or a wrong class."  # only where a mapping knows the classes
 PAPER_MEASURES = ("OM", "LE", "F1")  # the paper's measures of localization
 FORMULAS = (
     "total variation: sum of |differences| between neighbouring pixels; mask entropy: mean of -m log2 m; "
