@@ -342,6 +342,23 @@ def test_only_free_photos_are_served(server) -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "status", "expected"),
+    [
+        ("GET", "/api/map", 405, "/api/map takes POST, not GET."),
+        ("DELETE", "/api/openapi.json", 405, "not DELETE."),
+        ("POST", "/api/maps", 404, "The server has no address '/api/maps': did you mean /api/map?"),
+        ("GET", "/cat", 404, "The server has no address '/cat': /api/openapi.json lists all addresses."),
+        ("GET", "/api/photos/cat", 404, "There is no photo 'cat': /api/photos lists them."),
+    ],
+)
+def test_a_wrong_address_or_method_gets_a_sentence_that_says_what_to_do(server, method, path, status, expected) -> None:
+    answer = ask(server.address, path, method=method)
+    assert answer[0] == status
+    assert detail(answer).endswith(expected)
+    assert ("POST" if path == "/api/map" else "GET") in answer[1].get("Allow", "GET")
+
+
+@pytest.mark.parametrize(
     ("path", "body", "status", "word"),
     [
         ("/api/map", b"", 422, "no photo"),

@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 from fastapi import Depends, FastAPI, Query, Request, UploadFile
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from casmap.annotations.format import Which
@@ -36,7 +35,7 @@ from casmap.web.label_studio_photos import LabelStudio
 from casmap.web.label_studio_routes import label_studio_routes
 from casmap.web.limits import Limits, WorkQueue
 from casmap.web.page_files import page_routes
-from casmap.web.problems import problem_sentence
+from casmap.web.problems import ANSWERS
 from casmap.web.schema import (
     Alpha,
     Corrections,
@@ -72,7 +71,7 @@ HEADERS = {
 }  # fmt: skip
 ERRORS = {
     400: "malformed request", 401: "no token", 403: "request for another host or from another page",
-    404: "unknown name", 408: "time limit exceeded", 413: "too many bytes, pixels or photos",
+    404: "unknown address or name", 408: "time limit exceeded", 413: "too many bytes, pixels or photos",
     422: "unreadable photo or invalid option", 503: "too many requests at once",
 }  # fmt: skip
 ANNOTATIONS: dict[str, Any] = {
@@ -275,20 +274,8 @@ def create_app(
         app.include_router(label_studio_routes(*label_studio, served, queue), responses=errors)
 
     app.include_router(page_routes())
-
-    @app.exception_handler(UserError)
-    async def user_error(_request: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 422)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return JSONResponse({"detail": problem_sentence(error.errors()[0])}, 422)
-
-    @app.exception_handler(Exception)
-    async def failed(_request: Request, _error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": "The server failed: it printed the reason."}, 500)
-
+    for kind, answer in ANSWERS.items():
+        app.add_exception_handler(kind, answer)
     return app
 
 

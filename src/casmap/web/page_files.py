@@ -32,7 +32,7 @@ def page_routes() -> APIRouter:
     async def photo(name: str) -> FileResponse:
         """Return a free sample photo."""
         if name not in bundled:
-            raise HTTPException(404, f"There is no photo {name!r}.")
+            raise HTTPException(404, f"There is no photo {name!r}: /api/photos lists them.")
         return FileResponse(bundled[name])
 
     async def page(request: Request) -> FileResponse:
