@@ -52,6 +52,7 @@ from casmap.web.schema import (
     Raw,
     Rle,
     View,
+    check_options,
     parse_corrections,
 )  # fmt: skip
 
@@ -109,6 +110,7 @@ def create_app(
         title="casmap", version=__version__, openapi_url="/api/openapi.json", lifespan=running,
         summary="Saliency maps of photos: send a photo, get its mask and box. No class has to be given.",
         docs_url=None, redoc_url=None,  # these pages load scripts from other servers
+        dependencies=[Depends(check_options)],
     )  # fmt: skip
     app.state.opener = opener
     app.add_middleware(Gate, limits=limits, access=Access(hosts, addresses, token))

@@ -1,14 +1,16 @@
 """The parameters and responses of the HTTP API, as its OpenAPI description shows them."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from fastapi import File, Form, Query, UploadFile
+from fastapi import File, Form, Query, Request, UploadFile
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from casmap.annotations.format import FORMATS
 from casmap.errors import UserError
 from casmap.inference.edges import Edges
+from casmap.io.reading import shown
 from casmap.io.size_limits import MAX_SIDE
 from casmap.version import __version__
 
@@ -57,6 +59,18 @@ def parse_corrections(text: str, photos: int) -> Sequence[list[tuple[int, int, i
         boxes = f"null or at most {MOST_BOXES} boxes [x0, y0, x1, y1]"
         raise UserError(f"The field corrections must be a JSON list with {boxes} for each of {photos} photos.")
     return found
+
+
+def check_options(request: Request) -> None:
+    """Raise UserError if a request has an option that its address does not take: a misspelt one has no effect."""
+    path, method = request.scope["route"].path, request.method.lower()
+    described = request.app.openapi()["paths"].get(path, {}).get(method, {}).get("parameters", [])
+    known = [one["name"] for one in described if one["in"] == "query"]
+    unknown = next((name for name in request.query_params if name not in known), None)
+    if known and unknown is not None:
+        near = get_close_matches(unknown, known, n=1)
+        advice = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}."
+        raise UserError(f"{path} has no option {shown(unknown)}: {advice}")
 
 
 class Mapping(BaseModel):
