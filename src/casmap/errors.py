@@ -1,7 +1,7 @@
 """Errors whose message names the value that is wrong and says what to do."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 
 class UserError(Exception):
@@ -36,19 +36,33 @@ _dashes = False  # whether messages spell options as the command line does
 
 
 @contextmanager
-def command_line() -> Iterator[None]:
+def _spelling(dashes: bool) -> Iterator[None]:
+    global _dashes
+    before, _dashes = _dashes, dashes
+    try:
+        yield
+    finally:
+        _dashes = before
+
+
+def command_line() -> AbstractContextManager[None]:
     """Inside the block, messages spell options as the command line does, in all threads.
 
     >>> with command_line():
     ...     option("first_steps", 480), option("pretrained", False), option("resume", True), option("out")
     ('--first-steps 480', '--no-pretrained', '--resume', '--out')
     """
-    global _dashes
-    before, _dashes = _dashes, True
-    try:
-        yield
-    finally:
-        _dashes = before
+    return _spelling(True)
+
+
+def keywords() -> AbstractContextManager[None]:
+    """Inside the block, messages spell options as keywords again: those that a server started by a command sends.
+
+    >>> with command_line(), keywords():
+    ...     option("threshold")
+    'threshold'
+    """
+    return _spelling(False)
 
 
 def option(name: str, value: object = None) -> str:

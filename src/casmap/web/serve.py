@@ -16,7 +16,7 @@ import numpy as np
 import uvicorn
 from starlette.formparsers import MultiPartParser
 
-from casmap.errors import UserError
+from casmap.errors import UserError, keywords
 from casmap.inference.mapper import SHIPPED, SaliencyMapper, load_mappers
 from casmap.io.images import encode_png
 from casmap.reporting import SILENT, Reporter
@@ -78,7 +78,8 @@ def serve(
             reporter.message(f"Label Studio at {label_studio.url}: connect the model {address}")
         if browser:
             threading.Timer(0.5, webbrowser.open, [link]).start()
-        Server(config).run([listening])
+        with keywords():  # clients send options as parameters of a request
+            Server(config).run([listening])
     reporter.message("Stopped.")
 
 
