@@ -36,6 +36,7 @@ LONG = 30  # characters of a cell that needs a wide column on a small screen
 STYLE = re.compile(r"^## Style\n(.*?)(?=^## |\Z)", re.M | re.S)
 # Files of the root folder that are pages of the site, too.
 PAGES = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
+ROOT_FILE = re.compile(rf"\]\((?:\.\./)+({'|'.join(map(re.escape, PAGES))})")
 
 PAGE = "page"  # the folder of the page without a server
 WIDE = {"recipes.md", "glossary.md"}  # pages whose tables need the space of the table of contents
@@ -53,11 +54,14 @@ def on_files(files: Any, *, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Replace `<!-- help: NAME -->`, `<!-- modules -->`, `<!-- recipe -->` and `<!-- page -->` by what they name."""
+    """Replace `<!-- help: NAME -->`, `<!-- modules -->`, `<!-- recipe -->` and `<!-- page -->` by what they name.
+
+    Links to files of the root folder, which work in a clone, become links to their pages.
+    """
     if page.file.src_uri in WIDE:
         page.meta["hide"] = ["toc"]
-    for source, name in PAGES.items():  # links that work in a clone, too
-        markdown = markdown.replace(f"](../{source}", f"]({name}")
+    base = "../" * page.file.src_uri.count("/")
+    markdown = ROOT_FILE.sub(lambda found: f"]({base}{PAGES[found[1]]}", markdown)
     markdown = HELP.sub(lambda found: options(found[1]), markdown)
     for name, table in (("modules", modules), ("recipe", recipe), ("page", frame)):
         marker = f"<!-- {name} -->"
