@@ -260,7 +260,7 @@ def test_demo_alone(alone) -> None:
     needs(run("demo", code=2), "train,demo")
 
 
-def test_studies_alone(alone, small) -> None:
+def test_studies_alone(alone, small, long) -> None:
     run = alone("studies")
     run(SCENES)
     for command in (
@@ -268,7 +268,7 @@ def test_studies_alone(alone, small) -> None:
         f"study statistics {STUDY}",
         "study figure1 --backbone test_resnet --size 64",
         "study report",
-        *(f"study {name} --paper --dry-run" for name in ("table2", "table3", "fewshot", "figure3")),
+        *(f"study {name} --paper --dry-run" for name in ("table2", "table3", "fewshot", "figure3")[: 4 if long else 1]),
     ):
         run(command)
     needs(run(f"study table1 {DATA} --classifier test_resnet --unseen", code=2), "peers")
